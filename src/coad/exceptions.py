@@ -1,0 +1,40 @@
+"""The errors and warnings of coad, one small tree.
+
+Errors say what is wrong, where, and what to do. Every error that a user can
+cause is a :class:`CoadError`; the command line turns it into one line and exit
+code 2.
+"""
+
+from __future__ import annotations
+
+
+class CoadError(Exception):
+    """Base of every error that coad raises on purpose."""
+
+
+class InputError(CoadError, ValueError):
+    """Data or a setting that coad cannot work with, and what to do about it."""
+
+
+class FileError(CoadError, OSError):
+    """A file that cannot be read or written."""
+
+
+class NotFittedError(CoadError, AttributeError, ValueError):
+    """A method that needs ``fit`` was called before it."""
+
+
+class CoadWarning(UserWarning):
+    """Base of every warning that coad gives on purpose."""
+
+
+class UndefinedMetricWarning(CoadWarning):
+    """A metric is not defined for these moments and was set to a stated value."""
+
+
+class NoCoincidenceWarning(CoadWarning):
+    """There is no evidence of coincidence, so nothing will be flagged."""
+
+
+class SharedRegimeWarning(CoadWarning):
+    """The coincidence looks like a shared operating regime, not like events."""

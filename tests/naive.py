@@ -1,0 +1,79 @@
+"""Slow, obvious code that anyone can check, for the fast paths to be compared with."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+def chance_fraction(n, mu_s, mu_q, joint, *, naive=False, corrected=False):
+    """D of one stratum: paper, eq. for D; 1 when nothing can be told (see coad.metric)."""
+    if corrected and n == 1:
+        return joint
+    if naive:
+        chance = mu_s * mu_q
+    elif mu_s == 1 or mu_q == 1:
+        chance = joint
+    else:
+        chance = (mu_s - joint) / (1 - mu_q) * (mu_q - joint) / (1 - mu_s)
+    if corrected:
+        true = (joint - chance) * n / (n - 1)
+        chance = max(0.0, joint - true)
+    return chance
+
+
+def fbeta(flag_s, flag_q, *, beta, alpha, context=None, naive=False):
+    """F̂β of 0/1 flags, stratum by stratum."""
+    n = len(flag_s)
+    context = np.zeros(n, int) if context is None else np.asarray(context)
+    strata = np.unique(context)
+    joint = true = 0.0
+    for stratum in strata:
+        rows = context == stratum
+        s, q = flag_s[rows].astype(float), flag_q[rows].astype(float)
+        here = float(np.mean(s * q))
+        chance = chance_fraction(rows.sum(), s.mean(), q.mean(), here, naive=naive, corrected=len(strata) > 1)
+        joint += rows.sum() / n * here
+        true += rows.sum() / n * (here - chance)
+    if math.isinf(beta):
+        return true / alpha
+    if joint + alpha * beta**2 == 0:
+        return 0.0
+    return (1 + beta**2) * true / (joint + alpha * beta**2)
+
+
+def best_thresholds(score_s, score_q, *, beta, alpha, context=None, naive=False):
+    """Try every pair of scores as thresholds: (F̂β, t_s, t_q), or None if no pair is allowed."""
+    best = None
+    for t_s in np.unique(score_s):
+        flag_s = score_s >= t_s
+        if flag_s.mean() > 0.5:
+            continue
+        for t_q in np.unique(score_q):
+            flag_q = score_q >= t_q
+            if flag_q.mean() > 0.5 or not (flag_s & flag_q).any():
+                continue
+            value = fbeta(flag_s, flag_q, beta=beta, alpha=alpha, context=context, naive=naive)
+            if best is None or value > best[0]:
+                best = (value, t_s, t_q)
+    return best
+
+
+def best_value_by_table(score_s, score_q, *, beta, alpha, naive=False):
+    """The same maximum without strata, all pairs at once: quick enough for thousands of cases."""
+    n = len(score_s)
+    flags_s = score_s[:, None] >= np.unique(score_s)
+    flags_q = score_q[:, None] >= np.unique(score_q)
+    flags_s = flags_s[:, flags_s.mean(0) <= 0.5].astype(float)
+    flags_q = flags_q[:, flags_q.mean(0) <= 0.5].astype(float)
+    joint = flags_s.T @ flags_q / n
+    mu_s, mu_q = flags_s.mean(0)[:, None], flags_q.mean(0)[None, :]
+    chance = mu_s * mu_q if naive else (mu_s - joint) * (mu_q - joint) / ((1 - mu_q) * (1 - mu_s))
+    allowed = joint > 0
+    if not allowed.any():
+        return None
+    true = (joint - chance)[allowed]
+    if math.isinf(beta):
+        return true.max() / alpha
+    return ((1 + beta**2) * true / (joint[allowed] + alpha * beta**2)).max()
