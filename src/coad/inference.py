@@ -1,0 +1,322 @@
+"""Whether the numbers can be trusted: chance, uncertainty, and signs of a shared regime.
+
+A maximised F̂ proves nothing by itself: on independent noise it averages 0.98 at
+300 rows. So every result is put beside what the same search finds when the pairing
+of the two inputs is shuffled, and carries intervals.
+
+The shuffled searches run on a fixed grid of thresholds (at most 64 an input, dense
+where few rows are flagged). Shuffling leaves each input's own counts on that grid as
+they are, so a shuffled data set *is* a random table with the observed margins, which
+is drawn directly: the null is exact for any number of rows, without subsampling.
+
+What is compared is the evidence for joint events beyond chance, the largest over all
+threshold pairs of ``O·log(O/E) - (O - E)`` for O joint rows observed and E expected.
+It does not depend on β or α, and it is sharper than the maximised F̂ itself, which
+noise drives to 1 where few rows are flagged.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import random_table
+
+from coad._search import Optimum, PairSearch, _edges
+from coad._typing import BoolArray, FloatArray, IntArray
+from coad.metric import Moments, true_positive_fraction
+
+_RESAMPLES = 400  # draws behind an interval
+_REFITS = 200  # resamples on which the pick itself is repeated
+_BLOCK_CELLS = 4_000_000  # cells of shuffled tables held at once
+
+#: Rows by which one input is shifted to see whether coincidence survives.
+SHIFTS = (5, 6, 7, 8)
+#: Of all rows, more true joint events than this are not anomalies any more.
+MAX_PLAUSIBLE_RATE = 0.25
+#: A single unbroken episode up to this share of the rows is taken for a long event.
+MAX_EPISODE_RATE = 0.15
+
+
+@dataclass(frozen=True)
+class PermutationTest:
+    """How the observed evidence compares with that of shuffled pairings."""
+
+    p_value: float
+    evidence: float
+    null_evidence: FloatArray
+    null_fbeta_hat: FloatArray  # the maximised F̂ of each shuffled search, at the same α
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """95 % intervals, by resampling."""
+
+    fbeta_hat: tuple[float, float]
+    precision_hat: tuple[float, float]
+    recall_hat: tuple[float, float]
+    alpha: tuple[float, float]
+
+
+class ThresholdGrid:
+    """The joint counts of two sorted scores on a fixed grid of thresholds, per stratum."""
+
+    def __init__(self, search: PairSearch) -> None:
+        strata, code = len(search.sizes), search.code
+        steps = 64 if strata <= 4 else 32 if strata <= 50 else 16
+        self.search = search
+        self.n = search.n
+        self.corrected = len(search.kinds()) > 1 or search.has_singles
+        edges_s = _edges(0, len(search.s.ends) - 1, steps)[1:]
+        edges_q = _edges(0, len(search.q.ends) - 1, steps)[1:]
+        self.shape = (len(edges_s), len(edges_q))
+        cell_s = np.searchsorted(edges_s, search.s.of_row)  # the last cell: flagged at no node
+        cell_q = np.searchsorted(edges_q, search.q.of_row)
+        rows, columns = len(edges_s) + 1, len(edges_q) + 1
+        flat = cell_s * columns + cell_q
+        if code is not None:
+            flat += code * (rows * columns)
+        cells = np.bincount(flat, minlength=strata * rows * columns).reshape(strata, rows, columns)
+        # Strata of a single row have nothing to shuffle: they add the same joint rows always.
+        shuffled = strata - search.has_singles
+        self.cells = cells[:shuffled]
+        self.sizes = search.sizes[:shuffled].astype(float)
+        self.fixed_joint = self.joint_at_nodes(cells[shuffled:].sum(0))
+        self.flagged_s = self.cells.sum(2).cumsum(1)[:, :-1].astype(float)
+        self.flagged_q = self.cells.sum(1).cumsum(1)[:, :-1].astype(float)
+        self.expected = np.einsum("cp,ct->pt", self.flagged_s / self.sizes[:, None], self.flagged_q)
+
+    def joint_at_nodes(self, cells: FloatArray | IntArray) -> FloatArray:
+        """Joint rows at every node from counts per cell (last two axes)."""
+        return cells.cumsum(-2).cumsum(-1)[..., :-1, :-1].astype(float)
+
+    def chance(
+        self, joint: FloatArray, stratum: int, a: FloatArray | None = None, b: FloatArray | None = None
+    ) -> FloatArray:
+        """D in rows at every node, for one stratum (the formulas of :mod:`coad.metric`)."""
+        n = self.sizes[stratum]
+        a = self.flagged_s[stratum][:, None] if a is None else a
+        b = self.flagged_q[stratum] if b is None else b
+        quiet = (n - a) * (n - b)
+        open_ = quiet > 0
+        chance = np.where(open_, n * (a - joint) * (b - joint) / np.where(open_, quiet, 1.0), joint)
+        if self.corrected:
+            chance = np.maximum(0.0, chance + (chance - joint) / (n - 1.0))
+        return chance
+
+    def evidence(self, joint: FloatArray) -> FloatArray:
+        """The largest evidence for joint rows beyond chance; the last two axes are the grid."""
+        if min(self.shape) == 0:
+            return np.zeros(joint.shape[:-2])
+        expected = np.maximum(self.expected, 1e-300)
+        ratio = np.maximum(joint / expected, 1.0)
+        gain = np.where(joint > expected, joint * np.log(ratio) - (joint - expected), 0.0)
+        largest: FloatArray = gain.max(axis=(-2, -1))
+        return largest
+
+
+def fbeta_of_rows(joint: FloatArray, chance: FloatArray, n: int, beta: float, alpha: float) -> FloatArray:
+    """F̂β from joint and chance rows, elementwise; nothing is gained where nothing is joint."""
+    if math.isinf(beta * beta):
+        value: FloatArray = (joint - chance) / (n * alpha)
+        return value
+    k = n * alpha * beta * beta if beta > 0 else 0.0
+    full = (1.0 + beta * beta) * (joint - chance) / np.maximum(joint + k, 1e-300)
+    return np.where(joint > 0, full, 0.0)
+
+
+def permutation_test(
+    grid: ThresholdGrid, *, beta: float, alpha: float, n_permutations: int, rng: np.random.Generator
+) -> PermutationTest:
+    """Repeat the search on ``n_permutations`` shuffled pairings (within each stratum)."""
+    observed = float(grid.evidence(grid.joint_at_nodes(grid.cells).sum(0)))
+    evidence, best = [], []
+    cells = int(np.prod(grid.cells.shape[1:]))
+    block = max(1, min(n_permutations, _BLOCK_CELLS // cells))
+    for start in range(0, n_permutations, block):
+        draws = min(block, n_permutations - start)
+        joint = np.zeros((draws, *grid.shape))
+        chance = np.zeros((draws, *grid.shape))
+        for stratum, table in enumerate(grid.cells):
+            here = grid.joint_at_nodes(_shuffled(table, draws, rng))
+            joint += here
+            chance += grid.chance(here, stratum)
+        evidence.append(grid.evidence(joint))
+        value = fbeta_of_rows(joint + grid.fixed_joint, chance + grid.fixed_joint, grid.n, beta, alpha)
+        best.append(value.reshape(draws, -1).max(1) if value.size else np.zeros(draws))
+    null = np.concatenate(evidence)
+    # Rounding must not make a shuffled table with the very same counts look weaker.
+    at_least = int(np.count_nonzero(null >= observed * (1 - 1e-12)))
+    return PermutationTest((1 + at_least) / (1 + n_permutations), observed, null, np.concatenate(best))
+
+
+def _shuffled(table: IntArray, draws: int, rng: np.random.Generator) -> IntArray:
+    """Random tables with the margins of ``table``: what shuffling its rows' pairing gives."""
+    rows, columns = table.sum(1), table.sum(0)
+    used_r, used_c = np.flatnonzero(rows), np.flatnonzero(columns)
+    out = np.zeros((draws, *table.shape), dtype=np.int64)
+    if len(used_r) and len(used_c):
+        random = random_table(rows[used_r], columns[used_c]).rvs(draws, random_state=rng)
+        out[np.ix_(np.arange(draws), used_r, used_c)] = random
+    return out
+
+
+def resampled_intervals(
+    grid: ThresholdGrid,
+    best: Optimum,
+    richest: Optimum,
+    *,
+    beta: float,
+    alpha: float,
+    alpha_given: bool,
+    rng: np.random.Generator,
+) -> Intervals:
+    """Intervals for F̂, P̂, R̂ at the chosen pair, and for α at the pair that estimates it.
+
+    The rows are resampled (smoothed Bayesian bootstrap: Dirichlet weights with half a
+    pseudo-row per cell, so that three joint rows out of three do not pass for
+    certainty). Having picked the best pair on these very rows makes it look better
+    than it is; so the pick is repeated on resamples, and how far each pick's value
+    exceeds its value on the data gives a second interval. The wider ends count.
+    """
+    search = grid.search
+    strata = len(search.sizes)
+    flags = _flags(search, best)
+    flags_rich = _flags(search, richest)
+    kind = 8 * flags[0] + 4 * flags[1] + 2 * flags_rich[0] + flags_rich[1]
+    if search.code is not None:
+        kind = kind + 16 * search.code
+    counts = np.bincount(kind, minlength=16 * strata).reshape(strata, 16)
+    prior = 0.125 / strata  # 16 cells: half a row for each cell of either pair's 2 × 2 table
+    weights = rng.gamma(counts + prior, size=(_RESAMPLES, strata, 16))
+    weights *= search.sizes[:, None] / weights.sum(-1, keepdims=True)
+    cube = weights.reshape(_RESAMPLES, strata, 2, 2, 2, 2)
+    joint, true_positives = _joint_and_true(cube.sum((-1, -2)), search)
+    _, most_positives = _joint_and_true(cube.sum((2, 3)), search)
+    rate = np.full(_RESAMPLES, alpha)
+    if not alpha_given:  # the largest TP, so never below the chosen pair's
+        rate = np.maximum(np.maximum(most_positives, true_positives), 1e-12)
+    if math.isinf(beta * beta):
+        value = true_positives / rate
+    else:
+        value = (1 + beta * beta) * true_positives / (joint + rate * beta * beta)
+    excess = _excess_of_picks(grid, beta=beta, alpha=alpha, alpha_given=alpha_given, rng=rng)
+    return Intervals(
+        _interval(value, excess[:, 0]),
+        _interval(true_positives / joint, excess[:, 1]),
+        _interval(true_positives / rate, excess[:, 2]),
+        (alpha, alpha) if alpha_given else _interval(rate, excess[:, 3]),
+    )
+
+
+def _flags(search: PairSearch, pair: Optimum) -> tuple[IntArray, IntArray]:
+    return (
+        (search.s.of_row <= pair.groups_s).astype(np.int64),
+        (search.q.of_row <= pair.groups_q).astype(np.int64),
+    )
+
+
+def _joint_and_true(tables: FloatArray, search: PairSearch) -> tuple[FloatArray, FloatArray]:
+    """J and TP of each draw from its 2 × 2 tables (draws, strata, s, q)."""
+    joint: FloatArray = tables[..., 1, 1].sum(1) / search.n
+    if search.has_singles:  # they count in J and prove nothing
+        tables = tables[:, :-1]
+    strata = tables.shape[1]
+    if strata == 0:
+        return joint, np.zeros_like(joint)
+    n, joint_rows = tables.sum((-1, -2)), tables[..., 1, 1]
+    names = tuple(range(strata)) if strata > 1 else None
+    moments = Moments(n, tables[:, :, 1].sum(-1), tables[..., 1].sum(-1), joint_rows, names)
+    if names is None:
+        moments = Moments(n[:, 0], moments.sum_s[:, 0], moments.sum_q[:, 0], joint_rows[:, 0])
+    true: FloatArray = true_positive_fraction(moments) * n.sum(1) / search.n
+    return joint, true
+
+
+def _interval(draws: FloatArray, excess: FloatArray) -> tuple[float, float]:
+    low, middle, high = np.quantile(draws, (0.025, 0.5, 0.975))
+    little, much = np.quantile(excess, (0.025, 0.975))
+    optimism = max(0.0, float(excess.mean()))
+    return max(0.0, float(min(low - optimism, middle - much))), max(0.0, float(max(high, middle - little)))
+
+
+def _excess_of_picks(
+    grid: ThresholdGrid, *, beta: float, alpha: float, alpha_given: bool, rng: np.random.Generator
+) -> FloatArray:
+    """How much better F̂, P̂, R̂ and α look on the resample that picked the pair than on the data."""
+    if min(grid.shape) == 0:
+        return np.zeros((1, 4))
+    joint, chance = _joint_and_chance(grid, grid.cells)
+    most = math.inf if alpha_given else 1.0  # an estimated α is the largest TP, so R̂ ≤ 1
+    excess = np.zeros((_REFITS, 4))
+    for draw in range(_REFITS):
+        joint_new, chance_new = _joint_and_chance(grid, rng.poisson(grid.cells))
+        true, true_new = joint - chance, joint_new - chance_new
+        rich = int(np.argmax(true_new))
+        rate = alpha if alpha_given else max(float(true_new.flat[rich]) / grid.n, 1e-12)
+        value_new = fbeta_of_rows(joint_new, chance_new, grid.n, beta, rate)
+        pick = int(np.argmax(value_new))
+        rate_old = alpha if alpha_given else max(float(true.flat[rich]) / grid.n, 1e-12)
+        value = fbeta_of_rows(joint, chance, grid.n, beta, rate_old)
+        excess[draw] = (
+            value_new.flat[pick] - min(most, value.flat[pick]),
+            true_new.flat[pick] / max(joint_new.flat[pick], 1.0)
+            - true.flat[pick] / max(joint.flat[pick], 1.0),
+            true_new.flat[pick] / (grid.n * rate) - min(most, true.flat[pick] / (grid.n * rate_old)),
+            rate - rate_old,
+        )
+    return excess
+
+
+def _joint_and_chance(grid: ThresholdGrid, cells: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Joint and chance rows at every node, summed over strata, for counts of any margins."""
+    joint, chance = grid.fixed_joint.copy(), grid.fixed_joint.copy()
+    for stratum, table in enumerate(cells):
+        n = table.sum()
+        if n == 0:
+            continue
+        scale = grid.sizes[stratum] / n
+        here = grid.joint_at_nodes(table) * scale
+        a = table.sum(1).cumsum()[:-1, None] * scale
+        b = table.sum(0).cumsum()[:-1] * scale
+        joint += here
+        chance += grid.chance(here, stratum, a, b)
+    return joint, chance
+
+
+def coincidence_after_shift(
+    flag_s: BoolArray, flag_q: BoolArray, code: IntArray | None
+) -> tuple[float, float]:
+    """(TP kept when one input is shifted by a few rows, as a share of TP; its z-score).
+
+    The shift is cyclic and runs within each stratum, in the order of the rows. Events
+    do not survive it; a regime that lasts for many rows does.
+    """
+    if code is not None:
+        order = np.argsort(code, kind="stable")
+        flag_s, flag_q, code = flag_s[order], flag_q[order], code[order]
+    starts = np.array([0]) if code is None else np.flatnonzero(np.r_[True, code[1:] != code[:-1]])
+    stops = np.r_[starts[1:], len(flag_s)]
+    here = true_positive_fraction(Moments.of(flag_s, flag_q, code))
+    if here <= 0:
+        return 0.0, 0.0
+    kept, observed, expected = [], 0.0, 0.0
+    for shift in (*SHIFTS, *(-shift for shift in SHIFTS)):
+        moved = np.concatenate([np.roll(flag_q[a:b], shift) for a, b in zip(starts, stops, strict=True)])
+        moments = Moments.of(flag_s, moved, code)
+        kept.append(true_positive_fraction(moments))
+        observed += float(np.sum(moments.sum_sq))
+        expected += float(np.sum(moments.sum_s * moments.sum_q / moments.n))
+    # Neighbouring shifts see nearly the same rows, hence the factor on the variance.
+    z = (observed - expected) / math.sqrt(max(expected, 1.0) * len(kept))
+    return float(np.mean(kept)) / here, z
+
+
+def longest_episode(joint: BoolArray) -> float:
+    """The share of joint rows that lie in the longest episode (gaps of up to 20 rows bridged)."""
+    places = np.flatnonzero(joint)
+    if len(places) == 0:
+        return 0.0
+    episode = np.cumsum(np.r_[True, np.diff(places) > 20])
+    return float(np.bincount(episode).max() / len(places))
