@@ -1,0 +1,48 @@
+"""The command line: one file per command, thin: parse, call, print.
+
+``coad --help`` must be quick, so a command imports what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from coad.cli import demo, reproduce, thresholds
+from coad.exceptions import CoadError
+
+app = typer.Typer(
+    name="coad",
+    help="Find anomalies without labels, by what two inputs see at once.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("thresholds")(thresholds.thresholds)
+app.command("demo")(demo.demo)
+app.add_typer(reproduce.app, name="reproduce")
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True),
+) -> None:
+    if version:
+        from coad import __version__
+        from coad.cli._print import out
+
+        out(f"coad {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; what a user got wrong is one line and exit code 2."""
+    try:
+        app()
+    except CoadError as error:
+        sys.stderr.write(f"coad: {error}\n")
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of our output has gone away
+        sys.stderr.close()
+        sys.exit(1)

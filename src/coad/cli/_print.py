@@ -1,0 +1,55 @@
+"""What the commands share in printing."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def out(text: str = "") -> None:
+    """One line to standard output."""
+    sys.stdout.write(text + "\n")
+
+
+def out_json(value: Any) -> None:
+    """A value as JSON to standard output."""
+    out(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
+    """A plain table: the first column left, the others right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    grid = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    for position, header in enumerate(headers):
+        grid.add_column(header, justify="left" if position == 0 else "right")
+    for row in rows:
+        grid.add_row(*row)
+    Console(highlight=False).print(grid)
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number for a person: ``–`` where there is none."""
+    if value is None:
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value:.{digits}g}" if abs(value) < 1e-3 and value != 0 else f"{value:.{digits}f}"
+
+
+def percent(value: float) -> str:
+    """A share in percent, with as many digits as it deserves."""
+    return f"{value:.1%}" if value < 0.995 else f"{value:.0%}"
+
+
+def span(interval: tuple[float, float] | None, *, as_percent: bool = False) -> str:
+    """An interval, or nothing."""
+    if interval is None:
+        return ""
+    show = percent if as_percent else number
+    return f"{show(interval[0])} to {show(interval[1])}"

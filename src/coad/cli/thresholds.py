@@ -1,0 +1,141 @@
+"""``coad thresholds``: two score columns in, two thresholds out."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coad.cli._print import number, out, out_json, percent, span, table
+from coad.exceptions import InputError
+
+if TYPE_CHECKING:
+    from coad.thresholds import ThresholdResult
+
+
+class Missing(StrEnum):
+    """What to do with rows that lack a score."""
+
+    error = "error"
+    drop = "drop"
+
+
+def thresholds(
+    file: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow table with one row per case.")],
+    s: Annotated[str, typer.Option("--s", help="Column with the first score (high = anomalous).")],
+    q: Annotated[str, typer.Option("--q", help="Column with the second score.")],
+    beta: Annotated[float, typer.Option(help="0 asks for precision, inf for recall.")] = 1.0,
+    alpha: Annotated[str, typer.Option(help="Anomaly rate in (0, 0.5], or auto.")] = "auto",
+    context: Annotated[str, typer.Option(help="Columns of the operating regime, comma-separated.")] = "",
+    n_permutations: Annotated[int, typer.Option("--permutations", help="0: no test.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seed of the shuffling and resampling.")] = 0,
+    missing: Annotated[Missing, typer.Option(help="Rows with a missing or infinite score.")] = Missing.error,
+    output: Annotated[
+        Path | None, typer.Option("--out", help="Write each row's flag to a CSV or Parquet file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Pick thresholds for two scores without labels, and say whether to believe them."""
+    import numpy as np
+
+    from coad._files import check_writable
+    from coad._validation import finite_rows
+    from coad.io.tables import read_columns
+    from coad.thresholds import select_thresholds
+
+    if s == q:
+        raise InputError(f"--s and --q name the same column, {s!r}; a score always coincides with itself")
+    if output is not None:
+        _writer(check_writable(output))
+    rate = _alpha(alpha)
+    regime = [name.strip() for name in context.split(",") if name.strip()]
+    columns = read_columns(file, [s, q, *regime], categories=regime)
+    score_s, score_q = columns[s], columns[q]
+    names = (f"column {s!r}", f"column {q!r}")
+    keep = finite_rows(score_s, score_q, missing.value, names, "pass --missing drop to leave those rows out")
+    strata = np.column_stack([columns[name].astype(str) for name in regime])[keep] if regime else None
+    result = select_thresholds(
+        score_s[keep],
+        score_q[keep],
+        beta=beta,
+        alpha=rate,
+        context=strata,
+        n_permutations=n_permutations,
+        random_state=seed,
+    )
+    dropped = int(len(keep) - keep.sum())
+    if output is not None:
+        flags = np.zeros(len(keep), dtype=bool)
+        flags[keep] = result.predict(score_s[keep], score_q[keep])
+        _write_flags(output, {s: score_s, q: score_q}, flags)
+    if as_json:
+        out_json(result.to_dict() | {"dropped_rows": dropped})
+    else:
+        _show(result, s, q, dropped)
+        if output is not None:
+            out(f"flags written to {output}")
+
+
+def _alpha(text: str) -> Any:
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"--alpha must be a number in (0, 0.5] or auto, not {text!r}") from None
+
+
+def _show(result: ThresholdResult, s: str, q: str, dropped: int) -> None:
+    """The few lines that matter."""
+    if dropped:
+        out(f"{dropped:,} rows left out for missing or infinite scores")
+    out(f"{result.status}: {result.message.removeprefix('no coincidence found: ')}")
+    if result.status == "no coincidence":
+        return
+    rows = [
+        (f"threshold on {s}", f"{result.threshold_s:.6g}", ""),
+        (f"threshold on {q}", f"{result.threshold_q:.6g}", ""),
+        ("flagged rows", f"{result.n_joint:,}", percent(result.joint_fraction)),
+    ]
+    bounds = result.intervals
+    if bounds is not None:
+        beta = "∞" if math.isinf(result.beta) else f"{result.beta:g}"
+        rows.append((f"F̂ (β = {beta})", number(result.fbeta_hat), span(bounds.fbeta_hat)))
+        for name, value, interval in (
+            ("P̂, real among flagged", result.precision_hat, bounds.precision_hat),
+            ("R̂, found among all", result.recall_hat, bounds.recall_hat),
+            (f"α, anomaly rate ({result.alpha_source})", result.alpha, bounds.alpha),
+        ):
+            rows.append((name, percent(value), span(interval, as_percent=True)))
+    if result.p_value is not None:
+        rows.append(("p-value", number(result.p_value), f"{result.n_permutations} shuffles"))
+    if result.n_strata > 1:
+        rows.append(("regimes", f"{result.n_strata:,}", ""))
+    table(("", "value", "95 % interval"), rows)
+
+
+def _writer(path: Path) -> Any:
+    if path.suffix not in (".csv", ".parquet"):
+        raise InputError(f"--out must end in .csv or .parquet, not {path.name!r}")
+    if path.suffix == ".csv":
+        from pyarrow.csv import write_csv
+
+        return write_csv
+    from pyarrow.parquet import write_table
+
+    return write_table
+
+
+def _write_flags(path: Path, scores: dict[str, Any], flags: Any) -> None:
+    import pyarrow as pa
+
+    from coad._files import written_whole
+
+    name = "flag"
+    while name in scores:
+        name += "_"
+    with written_whole(path) as draft:
+        _writer(path)(pa.table(scores | {name: flags}), draft)

@@ -1,0 +1,164 @@
+"""The command line as a user meets it: in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from coad.datasets.synthetic import synthetic_outliers
+
+
+def coad(*args, cwd=None):
+    return subprocess.run(
+        [sys.executable, "-c", "from coad.cli import main; main()", *map(str, args)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "120"},
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="module")
+def scores(tmp_path_factory):
+    data = synthetic_outliers(3000, random_state=0)
+    path = tmp_path_factory.mktemp("cli") / "scores.csv"
+    rows = [
+        f"{a!r},{b!r},run{i % 2}"
+        for i, (a, b) in enumerate(zip(data.s.tolist(), data.q.tolist(), strict=True))
+    ]
+    path.write_text("score_s,score_q,run\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def test_thresholds_prints_the_few_lines_that_matter(scores):
+    run = coad("thresholds", scores, "--s", "score_s", "--q", "score_q", "--beta", 1)
+    assert run.returncode == 0, run.stderr
+    for word in ("found", "threshold on score_s", "P̂", "p-value", "anomaly rate"):
+        assert word in run.stdout
+
+
+def test_thresholds_as_json_agree_with_the_library(scores):
+    import coad as library
+
+    run = coad(
+        "thresholds",
+        scores,
+        "--s",
+        "score_s",
+        "--q",
+        "score_q",
+        "--json",
+        "--context",
+        "run",
+        "--alpha",
+        0.05,
+    )
+    result = json.loads(run.stdout)
+    data = synthetic_outliers(3000, random_state=0)
+    ours = library.select_thresholds(data.s, data.q, alpha=0.05, context=np.arange(len(data.s)) % 2)
+    assert result["threshold_s"] == ours.threshold_s
+    assert result["n_joint"] == ours.n_joint
+    assert result["p_value"] == ours.p_value
+    assert result["n_strata"] == 2
+
+
+def test_flags_can_be_written(scores, tmp_path):
+    for name in ("flags.csv", "flags.parquet"):
+        run = coad("thresholds", scores, "--s", "score_s", "--q", "score_q", "--out", tmp_path / name)
+        assert run.returncode == 0, run.stderr
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(tmp_path / "flags.parquet")
+    assert 0 < sum(table["flag"].to_pylist()) < len(table)
+    assert pyarrow.csv.read_csv(tmp_path / "flags.csv")["flag"].to_pylist() == table["flag"].to_pylist()
+
+
+def test_demo_writes_a_page_that_needs_no_network(tmp_path):
+    run = coad("demo", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "found" in run.stdout
+    page = (tmp_path / "coad-demo.html").read_text()
+    assert page.count("plotly-graph-div") == 3
+    assert "<script src=" not in page
+    assert 'src="http' not in page
+
+
+def test_reproduce_synthetic_prints_both_panels(tmp_path):
+    run = coad("reproduce", "synthetic", "--out", tmp_path / "figure.html")
+    assert run.returncode == 0, run.stderr
+    assert "Left panel" in run.stdout
+    assert "Right panel" in run.stdout
+    assert (tmp_path / "figure.html").stat().st_size > 100_000
+
+
+BAD = {
+    "missing column": (["--s", "score_x", "--q", "score_q"], "score_s"),
+    "same column": (["--s", "score_s", "--q", "score_s"], "same column"),
+    "text column": (["--s", "run", "--q", "score_q"], "run"),
+    "negative beta": (["--s", "score_s", "--q", "score_q", "--beta", "-1"], "beta must be"),
+    "alpha too large": (["--s", "score_s", "--q", "score_q", "--alpha", "0.7"], "alpha"),
+    "alpha not a number": (["--s", "score_s", "--q", "score_q", "--alpha", "many"], "alpha"),
+    "no such folder": (["--s", "score_s", "--q", "score_q", "--out", "/no/such/folder/x.csv"], "no folder"),
+    "odd ending": (["--s", "score_s", "--q", "score_q", "--out", "flags.xyz"], ".parquet"),
+}
+
+
+@pytest.mark.parametrize("case", BAD, ids=str)
+def test_what_a_user_gets_wrong_is_one_line_and_exit_code_2(scores, case):
+    arguments, word = BAD[case]
+    run = coad("thresholds", scores, *arguments)
+    assert run.returncode == 2
+    assert word in run.stderr
+    assert "Traceback" not in run.stderr
+    assert len(run.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("empty.csv", b""),
+        ("header.csv", b"score_s,score_q\n"),
+        ("short.csv", b"score_s,score_q\n1,2\n"),
+        ("gap.csv", b"score_s,score_q\n" + b"1,2\n" * 20 + b",3\n"),
+        ("torn.parquet", b"PAR1 this is no parquet file"),
+        ("noise.csv", bytes(range(256)) * 4),
+    ],
+)
+def test_files_that_cannot_be_used_are_named(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content)
+    run = coad("thresholds", path, "--s", "score_s", "--q", "score_q")
+    assert run.returncode == 2
+    assert "Traceback" not in run.stderr
+    assert run.stderr.startswith("coad: ")
+    absent = coad("thresholds", tmp_path / "absent.csv", "--s", "a", "--q", "b")
+    assert absent.returncode == 2
+    assert "absent.csv" in absent.stderr
+
+
+def test_rows_without_a_score_can_be_dropped(tmp_path, scores):
+    path = tmp_path / "gaps.csv"
+    path.write_text(scores.read_text() + ",1.0,run0\n")
+    refused = coad("thresholds", path, "--s", "score_s", "--q", "score_q")
+    assert refused.returncode == 2
+    assert "--missing drop" in refused.stderr
+    dropped = coad("thresholds", path, "--s", "score_s", "--q", "score_q", "--missing", "drop")
+    assert dropped.returncode == 0
+    assert "1 row" in dropped.stdout
+
+
+def test_import_and_help_are_light():
+    code = (
+        "import sys, coad; from coad.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "heavy = {'torch', 'plotly', 'pandas', 'sklearn', 'numba', 'scipy', 'pyarrow'} & set(sys.modules)\n"
+        "sys.stderr.write(repr(sorted(heavy)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, timeout=60)
+    assert run.stderr == "[]"
+    assert "thresholds" in run.stdout
