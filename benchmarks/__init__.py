@@ -1,0 +1,1 @@
+"""Measurements that back what the project promises; ``python -m benchmarks`` runs them all."""

@@ -1,0 +1,24 @@
+"""Run every benchmark, or those named: ``python -m benchmarks search honesty``."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+NAMES = ("search", "honesty", "startup")
+
+
+def main() -> None:
+    here = Path(__file__).parent
+    sys.path[:0] = [str(here.parent / "tests")]  # for the slow references
+    wanted = sys.argv[1:] or NAMES
+    unknown = set(wanted) - set(NAMES)
+    if unknown:
+        sys.exit(f"unknown benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    for name in wanted:
+        import_module(f"benchmarks.{name}").run()
+
+
+if __name__ == "__main__":
+    main()
