@@ -5,10 +5,13 @@ import math
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 import coad
+from coad._search import PairSearch
 from coad.datasets.synthetic import independent_noise, synthetic_outliers
 from coad.exceptions import InputError
+from coad.inference import ThresholdGrid
 from coad.metric import Moments
 
 
@@ -153,6 +156,45 @@ def test_a_slow_regime_is_seen_by_the_shift_even_when_it_is_rare():
     assert result.status == "shared regime suspected"
     assert "survives shifting" in result.message
     assert "context" in result.message
+
+
+def test_slow_inputs_that_drift_together_by_chance_are_not_called_found():
+    rng = np.random.default_rng(0)
+    found = shuffled_only = 0
+    for seed in range(30):
+        s, q = (lfilter([1], [1, -0.98], rng.normal(size=2000)) for _ in range(2))
+        result = coad.select_thresholds(s, q, random_state=seed)
+        found += result.status == "found"
+        shuffled_only += result.p_value <= 0.05
+    assert shuffled_only >= 10  # which is why moving one input in time is asked too
+    assert found <= 4
+
+
+@pytest.mark.parametrize("shape", ["bursts", "periodic", "block"])
+def test_events_of_any_pattern_in_time_are_found(shape):
+    rng = np.random.default_rng(4)
+    event = np.zeros(4000, dtype=bool)
+    if shape == "bursts":
+        for start in rng.integers(0, 3997, 60):
+            event[start : start + 3] = True
+    elif shape == "periodic":
+        event[::40] = True
+    else:
+        event[1000:1150] = True
+    s, q = rng.normal(size=(2, 4000)) + 3 * event
+    assert coad.select_thresholds(s, q).status == "found"
+
+
+def test_moving_in_time_keeps_to_the_strata():
+    """Within each stratum, and by the rows' own order, whatever the strata look like."""
+    rng = np.random.default_rng(0)
+    s, q = rng.normal(size=(2, 40))
+    code = rng.integers(0, 3, 40)
+    grid = ThresholdGrid(PairSearch(s, q, code))
+    for _ in range(5):
+        moved = grid.shifted(rng)
+        assert (moved.sum(1) == grid.cells.sum(1)).all()
+        assert (moved.sum(2) == grid.cells.sum(2)).all()
 
 
 def test_events_scattered_in_time_are_not_a_regime():

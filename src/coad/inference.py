@@ -31,6 +31,9 @@ _RESAMPLES = 400  # draws behind an interval
 _REFITS = 200  # resamples on which the pick itself is repeated
 _BLOCK_CELLS = 4_000_000  # cells of shuffled tables held at once
 
+_SHIFTED_ROWS = 100_000_000  # rows moved over all draws of the shift test, at most
+_FEWEST_SHIFTS = 40  # so that p can still fall below 0.05
+
 #: Rows by which one input is shifted to see whether coincidence survives.
 SHIFTS = (5, 6, 7, 8)
 #: Of all rows, more true joint events than this are not anomalies any more.
@@ -74,9 +77,10 @@ class ThresholdGrid:
         cell_s = np.searchsorted(edges_s, search.s.of_row)  # the last cell: flagged at no node
         cell_q = np.searchsorted(edges_q, search.q.of_row)
         rows, columns = len(edges_s) + 1, len(edges_q) + 1
-        flat = cell_s * columns + cell_q
+        self._flat_s, self._cell_q = cell_s * columns, cell_q
         if code is not None:
-            flat += code * (rows * columns)
+            self._flat_s += code * (rows * columns)
+        flat = self._flat_s + cell_q
         cells = np.bincount(flat, minlength=strata * rows * columns).reshape(strata, rows, columns)
         # Strata of a single row have nothing to shuffle: they add the same joint rows always.
         shuffled = strata - search.has_singles
@@ -86,6 +90,22 @@ class ThresholdGrid:
         self.flagged_s = self.cells.sum(2).cumsum(1)[:, :-1].astype(float)
         self.flagged_q = self.cells.sum(1).cumsum(1)[:, :-1].astype(float)
         self.expected = np.einsum("cp,ct->pt", self.flagged_s / self.sizes[:, None], self.flagged_q)
+
+    def shifted(self, rng: np.random.Generator) -> IntArray:
+        """The counts after one input is moved by a random time, cyclically within each stratum."""
+        code, sizes = self.search.code, self.search.sizes
+        if code is None:
+            moved = np.roll(self._cell_q, int(rng.integers(1, self.n)))
+            flat = self._flat_s + moved
+        else:
+            order = np.argsort(code, kind="stable")
+            start = (np.cumsum(sizes) - sizes)[code[order]]
+            size = sizes[code[order]]
+            lag = rng.integers(0, sizes)[code[order]]
+            source = order[start + (np.arange(self.n) - start + lag) % size]
+            flat = self._flat_s[order] + self._cell_q[source]
+        cells = np.bincount(flat, minlength=self.cells[0].size * len(sizes))
+        return cells.reshape(len(sizes), *self.cells.shape[1:])[: len(self.cells)]
 
     def joint_at_nodes(self, cells: FloatArray | IntArray) -> FloatArray:
         """Joint rows at every node from counts per cell (last two axes)."""
@@ -149,6 +169,23 @@ def permutation_test(
     # Rounding must not make a shuffled table with the very same counts look weaker.
     at_least = int(np.count_nonzero(null >= observed * (1 - 1e-12)))
     return PermutationTest((1 + at_least) / (1 + n_permutations), observed, null, np.concatenate(best))
+
+
+def shift_test(grid: ThresholdGrid, *, n_shifts: int, rng: np.random.Generator) -> float:
+    """The p-value when one input is moved in time instead of shuffled (the *time slides* of physics).
+
+    Shuffling rows takes them for independent. Slow inputs are not: two that have nothing
+    in common drift together now and then. Moving one of them as a whole keeps each input's
+    own slowness, so what coincides by drift, or through a regime that lasts, coincides
+    after the move as well; an event does not. Rows in no particular order lose nothing.
+    """
+    draws = max(_FEWEST_SHIFTS, min(n_shifts, _SHIFTED_ROWS // grid.n))
+    observed = float(grid.evidence(grid.joint_at_nodes(grid.cells).sum(0)))
+    at_least = sum(
+        float(grid.evidence(grid.joint_at_nodes(grid.shifted(rng)).sum(0))) >= observed * (1 - 1e-12)
+        for _ in range(draws)
+    )
+    return (1 + at_least) / (1 + draws)
 
 
 def _shuffled(table: IntArray, draws: int, rng: np.random.Generator) -> IntArray:

@@ -26,6 +26,7 @@ from coad.inference import (
     longest_episode,
     permutation_test,
     resampled_intervals,
+    shift_test,
 )
 from coad.metric import Moments, fbeta_hat, precision_hat, true_positive_fraction
 
@@ -72,7 +73,8 @@ class ThresholdResult:
     n_rows: int
     status: Status
     message: str
-    p_value: float | None
+    p_value: float | None  # pairings shuffled
+    shift_p_value: float | None  # one input moved in time
     interval: tuple[float, float] | None  # of F̂, 95 %
     intervals: Intervals | None  # of F̂, P̂, R̂ and α
     n_permutations: int
@@ -138,8 +140,8 @@ def select_thresholds(
     missing
         ``"drop"`` leaves out rows with a missing or infinite score.
 
-    The rows are best handed in in time order: coincidence that survives a shift of
-    one input by a few rows is a slow regime, and is reported as such.
+    Hand the rows in in time order if there is one: coincidence that survives moving one
+    input in time is a slow regime, or drift, and is reported as such.
 
     >>> from coad.datasets.synthetic import synthetic_outliers
     >>> data = synthetic_outliers(n_normal=2000, random_state=0)
@@ -186,6 +188,7 @@ class _Selection:
         self.n_permutations = n_permutations
         self.rng = np.random.default_rng(random_state)
         self.search = PairSearch(s, q, code)
+        self.shift_p_value: float | None = None
 
     def result(self) -> ThresholdResult:
         for groups, score, name in ((self.search.s, self.s, "score_s"), (self.search.q, self.q, "score_q")):
@@ -222,6 +225,7 @@ class _Selection:
                     candidate,
                     test,
                 )
+            self.shift_p_value = shift_test(grid, n_shifts=self.n_permutations, rng=self.rng)
         intervals = resampled_intervals(
             grid,
             best,
@@ -270,6 +274,11 @@ class _Selection:
             one_episode = longest_episode(flag_s & flag_q) > 0.5
             if not (one_episode and found.joint_fraction <= MAX_EPISODE_RATE):
                 return f"{min(kept, 1):.0%} of the coincidence survives shifting one input by a few rows"
+        if self.shift_p_value is not None and self.shift_p_value > self.level:
+            return (
+                f"moving one input in time shows as much coincidence (p = {self.shift_p_value:.2g}), "
+                "as slow inputs do that drift together"
+            )
         return ""
 
     def _result(
@@ -326,6 +335,7 @@ class _Selection:
             "beta": self.beta,
             "n_rows": self.search.n,
             "p_value": None if test is None else test.p_value,
+            "shift_p_value": self.shift_p_value,
             "n_permutations": 0 if test is None else self.n_permutations,
             "alpha_source": "auto" if self.given is None else "given",
             "n_strata": 1 if self.code is None else int(self.code.max()) + 1,

@@ -27,7 +27,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], title: str | No
 
     grid = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
     for position, header in enumerate(headers):
-        grid.add_column(header, justify="left" if position == 0 else "right")
+        grid.add_column(header, justify="left" if position == 0 else "right", no_wrap=True)
     for row in rows:
         grid.add_row(*row)
     Console(highlight=False).print(grid)

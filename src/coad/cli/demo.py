@@ -48,7 +48,7 @@ def demo(
         ("anomaly rate", result.alpha, bounds.alpha if bounds else bare, run.rate, run.rate),
     ):
         rows.append((name, number(value), span(interval), number(judged), number(ceiling)))
-    table(("", "without labels", "95 % interval", "judged by labels", "best with labels"), rows)
+    table(("", "no labels", "95 % interval", "by labels", "best possible"), rows)
     out(
         "The last two columns look at the hidden truth: at our thresholds, and at the best that labels can buy."
     )
