@@ -13,7 +13,7 @@ from coad.datasets.synthetic import synthetic_outliers
 
 def coad(*args, cwd=None):
     return subprocess.run(
-        [sys.executable, "-c", "from coad.cli import main; main()", *map(str, args)],
+        [sys.executable, "-m", "coad", *map(str, args)],
         capture_output=True,
         text=True,
         cwd=cwd,
@@ -78,6 +78,32 @@ def test_flags_can_be_written(scores, tmp_path):
     assert pyarrow.csv.read_csv(tmp_path / "flags.csv")["flag"].to_pylist() == table["flag"].to_pylist()
 
 
+def test_odd_column_names_are_shown_as_they_are(tmp_path):
+    data = synthetic_outliers(500, random_state=0)
+    long = "isolation forest score of the motor currents of station twelve, channel 3 [dBm]"
+    rows = [f"{a!r},{b!r}" for a, b in zip(data.s.tolist(), data.q.tolist(), strict=True)]
+    path = tmp_path / "odd.csv"
+    path.write_text(f'"{long}",vib [/mm]\n' + "\n".join(rows) + "\n")
+    run = subprocess.run(
+        [sys.executable, "-m", "coad", "thresholds", path, "--s", long, "--q", "vib [/mm]"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "ascii"},
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "vib [/mm]" in run.stdout
+    assert "dBm]" in run.stdout
+    assert "flagged rows" in run.stdout
+
+
+def test_the_input_file_is_never_overwritten(scores):
+    before = scores.read_bytes()
+    run = coad("thresholds", scores, "--s", "score_s", "--q", "score_q", "--out", scores)
+    assert run.returncode == 2
+    assert scores.read_bytes() == before
+
+
 def test_demo_writes_a_page_that_needs_no_network(tmp_path):
     run = coad("demo", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
@@ -102,6 +128,7 @@ BAD = {
     "text column": (["--s", "run", "--q", "score_q"], "run"),
     "negative beta": (["--s", "score_s", "--q", "score_q", "--beta", "-1"], "beta must be"),
     "alpha too large": (["--s", "score_s", "--q", "score_q", "--alpha", "0.7"], "alpha"),
+    "too few shuffles": (["--s", "score_s", "--q", "score_q", "--permutations", "3"], "cannot reach"),
     "alpha not a number": (["--s", "score_s", "--q", "score_q", "--alpha", "many"], "alpha"),
     "no such folder": (["--s", "score_s", "--q", "score_q", "--out", "/no/such/folder/x.csv"], "no folder"),
     "odd ending": (["--s", "score_s", "--q", "score_q", "--out", "flags.xyz"], ".parquet"),
@@ -150,6 +177,11 @@ def test_rows_without_a_score_can_be_dropped(tmp_path, scores):
     dropped = coad("thresholds", path, "--s", "score_s", "--q", "score_q", "--missing", "drop")
     assert dropped.returncode == 0
     assert "1 row" in dropped.stdout
+    out = tmp_path / "flags.parquet"
+    coad("thresholds", path, "--s", "score_s", "--q", "score_q", "--missing", "drop", "--out", out)
+    import pyarrow.parquet
+
+    assert pyarrow.parquet.read_table(out)["flag"].to_pylist()[-1] is None
 
 
 def test_import_and_help_are_light():

@@ -6,6 +6,8 @@ from sklearn.base import clone
 from sklearn.ensemble import IsolationForest
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KernelDensity, LocalOutlierFactor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from coad import CoincidenceThreshold
 from coad.exceptions import InputError, NotFittedError
@@ -51,6 +53,38 @@ def test_pyod_detectors_are_taken_as_high_is_anomalous(data):
     s, q, label = data
     det = CoincidenceThreshold(pyod.HBOS(), IsolationForest(random_state=0)).fit(s, q)
     assert label[det.predict(s, q)].mean() > 0.6
+
+
+@pytest.mark.parametrize("name", ["knn.KNN", "ecod.ECOD", "gmm.GMM", "kde.KDE"])
+def test_unfitted_pyod_detectors_of_many_kinds_are_fitted(data, name):
+    module, kind = name.split(".")
+    models = pytest.importorskip(f"pyod.models.{module}")
+    s, q, label = data
+    det = CoincidenceThreshold(getattr(models, kind)(), IsolationForest(random_state=0)).fit(s, q)
+    assert label[det.predict(s, q)].mean() > 0.5
+
+
+def test_a_pipeline_is_judged_by_its_last_step(data):
+    s, q, label = data
+    pipe = make_pipeline(StandardScaler(), IsolationForest(random_state=0))
+    det = CoincidenceThreshold(pipe, pipe).fit(100 * s, q)
+    assert label[det.predict(100 * s, q)].mean() > 0.6
+
+
+def test_orientation_does_not_turn_a_detector_that_is_known(data):
+    s, q, label = data
+    det = CoincidenceThreshold(
+        lambda x: -np.abs(x).sum(1), IsolationForest(random_state=0), orientation="low"
+    )
+    assert label[det.fit(s, q).predict(s, q)].mean() > 0.6
+
+
+def test_a_failed_fit_leaves_the_old_state(data):
+    det = CoincidenceThreshold()
+    with pytest.raises(InputError, match="only 9"):
+        det.fit(np.arange(9.0), np.arange(9.0))
+    with pytest.raises(NotFittedError):
+        det.predict(np.arange(9.0), np.arange(9.0))
 
 
 def test_fitted_scorers_are_used_as_they_are_and_unfitted_ones_are_cloned(data):

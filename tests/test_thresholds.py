@@ -8,10 +8,10 @@ import pytest
 from scipy.signal import lfilter
 
 import coad
+from coad._grid import ThresholdGrid
 from coad._search import PairSearch
 from coad.datasets.synthetic import independent_noise, synthetic_outliers
 from coad.exceptions import InputError
-from coad.inference import ThresholdGrid
 from coad.metric import Moments
 
 
@@ -74,7 +74,7 @@ def test_beta_trades_precision_for_recall(data):
 def test_the_test_can_be_switched_off(data):
     result = coad.select_thresholds(data.s, data.q, n_permutations=0)
     assert result.p_value is None
-    assert "not tested" in result.message
+    assert "NOT TESTED" in result.message
 
 
 def test_results_go_to_json_and_back(result):
@@ -266,6 +266,17 @@ GOOD = np.arange(20.0)
         ((GOOD, GOOD), {"alpha": 0.51}, "must lie in"),
         ((GOOD, GOOD), {"alpha": "half"}, "'auto'"),
         ((GOOD, GOOD), {"n_permutations": -1}, "n_permutations"),
+        ((GOOD, GOOD), {"n_permutations": 5}, "cannot reach a p-value"),
+        ((GOOD, GOOD), {"level": math.nan}, "level must lie"),
+        ((GOOD, GOOD), {"level": 2}, "level must lie"),
+        ((GOOD, GOOD), {"random_state": -1}, "random_state"),
+        ((GOOD, GOOD), {"beta": 10**400}, "beta must be"),
+        ((GOOD.astype("M8[s]"), GOOD), {}, "not numeric"),
+        ((GOOD + 1j, GOOD), {}, "not numeric"),
+        (([[1, 2], [3]], GOOD), {}, "one score per row"),
+        ((np.array([math.nan, 1, "x"] + [1] * 17, dtype=object), GOOD), {}, "row 2 holds 'x'"),
+        ((GOOD, GOOD), {"context": [None] + ["a"] * 19}, "context has 1 missing"),
+        ((GOOD, GOOD), {"context": [math.nan] + [1.0] * 19}, "context has 1 missing"),
         ((GOOD, GOOD), {"context": [1, 2]}, "one entry per row"),
         ((GOOD, GOOD), {"missing": "maybe"}, "missing must be"),
         ((np.zeros((20, 2)), GOOD), {}, "one score per row"),
@@ -288,6 +299,44 @@ def test_missing_scores_are_counted_located_and_can_be_dropped(data):
     assert dropped.n_rows == len(s) - 2
     with pytest.raises(InputError, match="first at row 7"):
         dropped.predict(s, data.q)
+
+
+def test_masked_scores_count_as_missing(data):
+    masked = np.ma.masked_array(data.s, mask=np.arange(len(data.s)) < 3)
+    with pytest.raises(InputError, match="3 missing"):
+        coad.select_thresholds(masked, data.q)
+
+
+def test_a_context_gap_in_a_dropped_row_does_not_matter(data):
+    s, context = data.s.copy(), np.where(np.arange(len(data.s)) % 2, "a", "b").astype(object)
+    s[5], context[5] = np.nan, None
+    assert coad.select_thresholds(s, data.q, context=context, missing="drop").n_strata == 2
+
+
+def test_huge_and_tiny_beta_are_recall_and_precision(data):
+    for huge in (1e154, 1e300, math.inf):
+        assert coad.select_thresholds(
+            data.s, data.q, beta=huge, n_permutations=0
+        ).recall_hat == pytest.approx(1)
+    assert coad.select_thresholds(data.s, data.q, beta=1e-300, n_permutations=0).precision_hat == 1
+
+
+def test_many_small_strata_are_handled():
+    rng = np.random.default_rng(0)
+    event = rng.random(1500) < 0.05
+    s, q = rng.normal(size=(2, 1500)) + 4 * event
+    result = coad.select_thresholds(s, q, context=rng.integers(0, 150, 1500))
+    assert result.status == "found"
+    assert result.interval[1] <= 1
+    assert event[result.predict(s, q)].mean() > 0.5  # ten rows a stratum tell little
+
+
+def test_a_few_long_events_are_not_a_regime():
+    rng = np.random.default_rng(1)
+    event = np.zeros(3000, dtype=bool)
+    event[500:550] = event[2000:2050] = True
+    s, q = rng.normal(size=(2, 3000)) + 4 * event
+    assert coad.select_thresholds(s, q).status == "found"
 
 
 def test_strings_that_are_numbers_integers_and_lists_are_welcome(data):

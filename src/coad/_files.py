@@ -15,6 +15,8 @@ def check_writable(path: Path) -> Path:
     """Refuse, before any work is done, a path that cannot be written."""
     if path.is_dir():
         raise FileError(f"{path} is a folder; name a file in it")
+    if path.exists() and not path.is_file():
+        raise FileError(f"{path} is not an ordinary file")
     folder = path.parent
     if not folder.is_dir():
         raise FileError(f"cannot write {path}: there is no folder {folder}")
@@ -26,7 +28,7 @@ def check_writable(path: Path) -> Path:
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its place once the block has ended well."""
-    check_writable(path)
+    path = check_writable(path).resolve()  # through a link, its target is written
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
     except OSError as error:

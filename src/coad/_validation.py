@@ -16,16 +16,25 @@ MIN_ROWS = 10
 
 def as_score(value: ArrayLike, name: str) -> FloatArray:
     """One score per row, as float64; NaN is allowed here and judged by :func:`check_finite`."""
-    array = np.asarray(value)
+    if hasattr(value, "detach"):  # a torch tensor, perhaps with a graph
+        value = value.detach().cpu().numpy()
+    if np.ma.isMaskedArray(value):
+        value = np.ma.filled(value.astype(np.float64), np.nan)
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must hold one score per row: {error}") from None
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise InputError(f"{name} must hold one score per row, but its shape is {array.shape}")
+    if array.dtype.kind in "mMc":
+        raise InputError(f"{name} is not numeric: it holds {array.dtype}")
     if array.dtype.kind not in "fiub":
         try:
             array = array.astype(np.float64)
-        except (TypeError, ValueError):
-            bad = next(i for i, item in enumerate(array.tolist()) if not _is_number(item))
+        except (TypeError, ValueError, OverflowError):
+            bad = next(i for i, item in enumerate(array.tolist()) if not _converts(item))
             raise InputError(f"{name} is not numeric: row {bad:,} holds {array[bad]!r}") from None
     return np.ascontiguousarray(array, dtype=np.float64)
 
@@ -74,10 +83,13 @@ def finite_rows(
     return keep
 
 
-def as_strata(context: Any, n: int) -> tuple[tuple[Any, ...], IntArray]:
-    """Stratum labels and each row's stratum number, from one or several context columns."""
-    columns = _columns(context, n)
-    code = np.zeros(n, dtype=np.int64)
+def as_strata(context: Any, n: int, keep: BoolArray | None = None) -> tuple[tuple[Any, ...], IntArray]:
+    """Stratum labels and each row's stratum number, from one or several context columns.
+
+    With ``keep``, only for those rows.
+    """
+    columns = _columns(context, n, np.ones(n, dtype=bool) if keep is None else keep)
+    code = np.zeros(len(columns[0]), dtype=np.int64)
     labels: list[tuple[Any, ...]] = [()]
     for column in columns:
         values, inner = np.unique(column, return_inverse=True)
@@ -105,7 +117,22 @@ def check_alpha(alpha: float | str) -> float | None:
     return float(alpha)
 
 
-def _columns(context: Any, n: int) -> list[Any]:
+def check_level(level: float) -> float:
+    """A significance level, strictly between 0 and 1."""
+    if not (_is_number(level) and 0.0 < float(level) < 1.0):
+        raise InputError(f"level must lie between 0 and 1, not {level!r}")
+    return float(level)
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """A generator from a seed, another generator, or nothing."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"random_state must be a whole number, 0 or more: {error}") from None
+
+
+def _columns(context: Any, n: int, keep: BoolArray) -> list[Any]:
     if hasattr(context, "to_numpy"):
         context = context.to_numpy()
     array = np.asarray(context)
@@ -113,13 +140,27 @@ def _columns(context: Any, n: int) -> list[Any]:
     if not columns or any(len(column) != n for column in columns):
         raise InputError(f"context must have one entry per row ({n:,} rows), but its shape is {array.shape}")
     for column in columns:
-        if column.dtype.kind == "O":
-            gaps = [i for i, item in enumerate(column.tolist()) if item is None or item != item]
-        else:
-            gaps = np.flatnonzero(column != column).tolist()
-        if gaps:
-            raise InputError(f"context has {len(gaps):,} missing entries (first at row {gaps[0]:,})")
+        gaps = keep & np.array([_is_gap(item) for item in column.tolist()], dtype=bool)
+        if gaps.any():
+            raise InputError(
+                f"context has {int(gaps.sum()):,} missing entries (first at row {int(np.argmax(gaps)):,})"
+            )
+    columns = [column[keep] for column in columns]
     return [column.astype(str) if column.dtype.kind == "O" else column for column in columns]
+
+
+def _is_gap(item: Any) -> bool:
+    if item is None or type(item).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(item, float) and math.isnan(item)
+
+
+def _converts(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
 
 
 def _is_number(value: Any) -> bool:
@@ -127,5 +168,5 @@ def _is_number(value: Any) -> bool:
         return False
     try:
         return not math.isnan(float(value))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False

@@ -64,12 +64,14 @@ def beta_scan(
     True
     """
     s, q = as_score(score_s, "score_s"), as_score(score_q, "score_q")
-    finite_rows(s, q, "error")
+    finite_rows(s, q, "error", remedy="leave those rows out first")
     truth = None if label is None else _truth(label, len(s))
     if supervised and truth is None:
         raise InputError("a supervised scan needs label=")
     search = PairSearch(s, q)
     rate = check_alpha(alpha)
+    if rate is None and supervised and truth is not None:
+        rate = float(truth.mean())
     if rate is None:
         richest = search.maximise(beta=math.inf, alpha=1.0, naive=naive)
         if richest.joint == 0 or richest.objective <= 0:
@@ -126,5 +128,7 @@ def _truth(label: ArrayLike, n: int) -> BoolArray:
     array = np.asarray(label)
     if array.shape != (n,):
         raise InputError(f"label must have one entry per row ({n:,} rows), but its shape is {array.shape}")
+    if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
+        raise InputError("label must be True and False, or 1 (anomaly) and 0 (normal)")
     truth: BoolArray = array.astype(bool)
     return truth

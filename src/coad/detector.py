@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin, OutlierMixin, clone
 
-from coad._typing import ArrayLike, BoolArray, FloatArray, RandomState
+from coad._typing import BoolArray, FloatArray, RandomState
 from coad._validation import as_score, check_finite, check_same_length
 from coad.exceptions import InputError, NotFittedError
 from coad.thresholds import ThresholdResult, select_thresholds
@@ -30,9 +30,10 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
     beta, alpha, n_permutations, random_state
         As in :func:`coad.select_thresholds`.
     orientation
-        Which end of a scorer's output is anomalous. ``"auto"`` knows: PyOD's
-        ``decision_function``, functions and plain scores are high for anomalies,
-        scikit-learn's ``score_samples`` is low.
+        Which end of the output is anomalous, for functions, plain scores and detectors
+        of other kinds. PyOD's and scikit-learn's are known: PyOD's ``decision_function``
+        is high for anomalies, scikit-learn's ``score_samples`` low. ``"auto"`` takes
+        functions and plain scores as high.
 
     After ``fit``: ``threshold_s_``, ``threshold_q_`` (on scores that are high for
     anomalies), ``result_`` (a :class:`~coad.thresholds.ThresholdResult`), ``status_``,
@@ -73,25 +74,35 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"orientation must be 'auto', 'high' or 'low', not {self.orientation!r}")
         self.scorer_s_ = _fitted(self.scorer_s, s, "scorer_s")
         self.scorer_q_ = _fitted(self.scorer_q, q, "scorer_q")
-        self._score_s, self._score_q = self._scores(s, q)
-        self._context = context
-        self._ladder_s, self._ladder_q = np.sort(self._score_s), np.sort(self._score_q)
-        return self.tune(beta=self.beta)
+        score_s, score_q = self._scores(s, q)
+        result = self._select(score_s, score_q, context, self.beta, self.alpha)
+        self._score_s, self._score_q, self._context = score_s, score_q, context
+        self._ladder_s, self._ladder_q = np.sort(score_s), np.sort(score_q)
+        return self._take(result)
 
     def tune(self, beta: float, alpha: float | Literal["auto"] | None = None) -> CoincidenceThreshold:
         """Pick the thresholds again for another β on the scores seen in ``fit``; nothing is refitted."""
         self._check_fitted()
-        self.result_: ThresholdResult = select_thresholds(
-            self._score_s,
-            self._score_q,
+        alpha = self.alpha if alpha is None else alpha
+        return self._take(self._select(self._score_s, self._score_q, self._context, beta, alpha))
+
+    def _select(
+        self, score_s: FloatArray, score_q: FloatArray, context: Any, beta: float, alpha: Any
+    ) -> ThresholdResult:
+        return select_thresholds(
+            score_s,
+            score_q,
             beta=beta,
-            alpha=self.alpha if alpha is None else alpha,
-            context=self._context,
+            alpha=alpha,
+            context=context,
             n_permutations=self.n_permutations,
             random_state=self.random_state,
         )
-        self.status_ = self.result_.status
-        return self.set_threshold(self.result_.threshold_s, self.result_.threshold_q)
+
+    def _take(self, result: ThresholdResult) -> CoincidenceThreshold:
+        self.result_ = result
+        self.status_ = result.status
+        return self.set_threshold(result.threshold_s, result.threshold_q)
 
     def set_threshold(self, threshold_s: float, threshold_q: float) -> CoincidenceThreshold:
         """Set both thresholds by hand (``inf``: never flag)."""
@@ -139,48 +150,52 @@ def _fitted(scorer: Any, data: Any, name: str) -> Any:
 
 
 def _is_fitted(scorer: Any) -> bool:
-    """scikit-learn's rule, which PyOD follows: fitting leaves attributes that end in ``_``."""
+    """PyOD's mark of a fitted detector, or scikit-learn's: attributes that end in ``_``."""
+    if _is_pyod(scorer):
+        return getattr(scorer, "decision_scores_", None) is not None
+    if hasattr(scorer, "steps"):  # a pipeline is as fitted as its last step
+        return _is_fitted(scorer.steps[-1][1])
     if hasattr(scorer, "__sklearn_is_fitted__"):
         return bool(scorer.__sklearn_is_fitted__())
     return any(name.endswith("_") and not name.startswith("__") for name in vars(scorer))
 
 
-def _raw_score(scorer: Any, data: Any, orientation: Orientation) -> ArrayLike:
+def _raw_score(scorer: Any, data: Any, orientation: Orientation) -> Any:
     """The scorer's output, turned so that high means anomalous."""
     if scorer is None:
-        score, low = data, False
-    elif not hasattr(scorer, "fit"):
-        score, low = scorer(data), False
-    elif _is_pyod(scorer):
-        score, low = scorer.decision_function(data), False
-    elif type(scorer).__module__.startswith("coad."):
-        score, low = scorer.score_samples(data), False
-    elif isinstance(scorer, (OutlierMixin, DensityMixin)) or _is_sklearn(scorer):
+        return _turned(data, orientation)
+    if not hasattr(scorer, "fit"):
+        return _turned(scorer(data), orientation)
+    core = scorer.steps[-1][1] if hasattr(scorer, "steps") else scorer
+    if _is_pyod(core):
+        return scorer.decision_function(data)
+    if type(core).__module__.startswith("coad."):
+        return scorer.score_samples(data)
+    if isinstance(core, (OutlierMixin, DensityMixin)) or type(core).__name__ in (
+        "KernelDensity",
+        "GaussianMixture",
+    ):
         if not hasattr(scorer, "score_samples"):
             raise InputError(
-                f"{type(scorer).__name__} cannot score new data; "
+                f"{type(core).__name__} cannot score new data; "
                 "if it is LocalOutlierFactor, make it with novelty=True"
             )
-        score, low = scorer.score_samples(data), True
-    elif orientation == "auto":
+        return -np.asarray(scorer.score_samples(data), dtype=np.float64)
+    if orientation == "auto":
         raise InputError(
-            f"which end of {type(scorer).__name__}'s score is anomalous? "
+            f"which end of {type(core).__name__}'s score is anomalous? "
             "pass orientation='high' or orientation='low'"
         )
-    else:
-        method = getattr(scorer, "score_samples", None) or scorer.decision_function
-        score, low = method(data), False
-    if orientation != "auto":
-        low = orientation == "low"
-    return -np.asarray(score, dtype=np.float64) if low else score
+    method = getattr(scorer, "score_samples", None) or scorer.decision_function
+    return _turned(method(data), orientation)
+
+
+def _turned(score: Any, orientation: Orientation) -> Any:
+    return -np.asarray(score, dtype=np.float64) if orientation == "low" else score
 
 
 def _is_pyod(scorer: Any) -> bool:
     return any(base.__module__.partition(".")[0] == "pyod" for base in type(scorer).__mro__)
-
-
-def _is_sklearn(scorer: Any) -> bool:
-    return type(scorer).__module__.partition(".")[0] == "sklearn"
 
 
 def _share_below(ladder: FloatArray, score: FloatArray) -> FloatArray:

@@ -23,13 +23,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import random_table
 
-from coad._search import Optimum, PairSearch, _edges
+from coad._grid import ThresholdGrid
+from coad._search import Optimum, PairSearch
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.metric import Moments, true_positive_fraction
 
 _RESAMPLES = 400  # draws behind an interval
 _REFITS = 200  # resamples on which the pick itself is repeated
-_BLOCK_CELLS = 4_000_000  # cells of shuffled tables held at once
+_FEWEST_REFITS = 40
+_HUGE_BETA = 1e100  # the same as infinity
+_BLOCK_CELLS = 2_000_000  # cells of shuffled tables held at once
+_MANY_STRATA = 50
 
 _SHIFTED_ROWS = 100_000_000  # rows moved over all draws of the shift test, at most
 _FEWEST_SHIFTS = 40  # so that p can still fall below 0.05
@@ -38,8 +42,9 @@ _FEWEST_SHIFTS = 40  # so that p can still fall below 0.05
 SHIFTS = (5, 6, 7, 8)
 #: Of all rows, more true joint events than this are not anomalies any more.
 MAX_PLAUSIBLE_RATE = 0.25
-#: A single unbroken episode up to this share of the rows is taken for a long event.
+#: A few long episodes, up to this share of the rows together, are taken for long events.
 MAX_EPISODE_RATE = 0.15
+FEW_EPISODES = 3
 
 
 @dataclass(frozen=True)
@@ -62,86 +67,12 @@ class Intervals:
     alpha: tuple[float, float]
 
 
-class ThresholdGrid:
-    """The joint counts of two sorted scores on a fixed grid of thresholds, per stratum."""
-
-    def __init__(self, search: PairSearch) -> None:
-        strata, code = len(search.sizes), search.code
-        steps = 64 if strata <= 4 else 32 if strata <= 50 else 16
-        self.search = search
-        self.n = search.n
-        self.corrected = len(search.kinds()) > 1 or search.has_singles
-        edges_s = _edges(0, len(search.s.ends) - 1, steps)[1:]
-        edges_q = _edges(0, len(search.q.ends) - 1, steps)[1:]
-        self.shape = (len(edges_s), len(edges_q))
-        cell_s = np.searchsorted(edges_s, search.s.of_row)  # the last cell: flagged at no node
-        cell_q = np.searchsorted(edges_q, search.q.of_row)
-        rows, columns = len(edges_s) + 1, len(edges_q) + 1
-        self._flat_s, self._cell_q = cell_s * columns, cell_q
-        if code is not None:
-            self._flat_s += code * (rows * columns)
-        flat = self._flat_s + cell_q
-        cells = np.bincount(flat, minlength=strata * rows * columns).reshape(strata, rows, columns)
-        # Strata of a single row have nothing to shuffle: they add the same joint rows always.
-        shuffled = strata - search.has_singles
-        self.cells = cells[:shuffled]
-        self.sizes = search.sizes[:shuffled].astype(float)
-        self.fixed_joint = self.joint_at_nodes(cells[shuffled:].sum(0))
-        self.flagged_s = self.cells.sum(2).cumsum(1)[:, :-1].astype(float)
-        self.flagged_q = self.cells.sum(1).cumsum(1)[:, :-1].astype(float)
-        self.expected = np.einsum("cp,ct->pt", self.flagged_s / self.sizes[:, None], self.flagged_q)
-
-    def shifted(self, rng: np.random.Generator) -> IntArray:
-        """The counts after one input is moved by a random time, cyclically within each stratum."""
-        code, sizes = self.search.code, self.search.sizes
-        if code is None:
-            moved = np.roll(self._cell_q, int(rng.integers(1, self.n)))
-            flat = self._flat_s + moved
-        else:
-            order = np.argsort(code, kind="stable")
-            start = (np.cumsum(sizes) - sizes)[code[order]]
-            size = sizes[code[order]]
-            lag = rng.integers(0, sizes)[code[order]]
-            source = order[start + (np.arange(self.n) - start + lag) % size]
-            flat = self._flat_s[order] + self._cell_q[source]
-        cells = np.bincount(flat, minlength=self.cells[0].size * len(sizes))
-        return cells.reshape(len(sizes), *self.cells.shape[1:])[: len(self.cells)]
-
-    def joint_at_nodes(self, cells: FloatArray | IntArray) -> FloatArray:
-        """Joint rows at every node from counts per cell (last two axes)."""
-        return cells.cumsum(-2).cumsum(-1)[..., :-1, :-1].astype(float)
-
-    def chance(
-        self, joint: FloatArray, stratum: int, a: FloatArray | None = None, b: FloatArray | None = None
-    ) -> FloatArray:
-        """D in rows at every node, for one stratum (the formulas of :mod:`coad.metric`)."""
-        n = self.sizes[stratum]
-        a = self.flagged_s[stratum][:, None] if a is None else a
-        b = self.flagged_q[stratum] if b is None else b
-        quiet = (n - a) * (n - b)
-        open_ = quiet > 0
-        chance = np.where(open_, n * (a - joint) * (b - joint) / np.where(open_, quiet, 1.0), joint)
-        if self.corrected:
-            chance = np.maximum(0.0, chance + (chance - joint) / (n - 1.0))
-        return chance
-
-    def evidence(self, joint: FloatArray) -> FloatArray:
-        """The largest evidence for joint rows beyond chance; the last two axes are the grid."""
-        if min(self.shape) == 0:
-            return np.zeros(joint.shape[:-2])
-        expected = np.maximum(self.expected, 1e-300)
-        ratio = np.maximum(joint / expected, 1.0)
-        gain = np.where(joint > expected, joint * np.log(ratio) - (joint - expected), 0.0)
-        largest: FloatArray = gain.max(axis=(-2, -1))
-        return largest
-
-
 def fbeta_of_rows(joint: FloatArray, chance: FloatArray, n: int, beta: float, alpha: float) -> FloatArray:
     """F̂β from joint and chance rows, elementwise; nothing is gained where nothing is joint."""
-    if math.isinf(beta * beta):
+    k = n * alpha * beta * beta if beta > 0 else 0.0
+    if math.isinf(k) or beta > _HUGE_BETA:
         value: FloatArray = (joint - chance) / (n * alpha)
         return value
-    k = n * alpha * beta * beta if beta > 0 else 0.0
     full = (1.0 + beta * beta) * (joint - chance) / np.maximum(joint + k, 1e-300)
     return np.where(joint > 0, full, 0.0)
 
@@ -151,24 +82,18 @@ def permutation_test(
 ) -> PermutationTest:
     """Repeat the search on ``n_permutations`` shuffled pairings (within each stratum)."""
     observed = float(grid.evidence(grid.joint_at_nodes(grid.cells).sum(0)))
-    evidence, best = [], []
-    cells = int(np.prod(grid.cells.shape[1:]))
-    block = max(1, min(n_permutations, _BLOCK_CELLS // cells))
+    evidence, best = np.zeros(n_permutations), np.zeros(n_permutations)
+    block = max(1, min(n_permutations, _BLOCK_CELLS // max(grid.cells.size, 1)))
     for start in range(0, n_permutations, block):
-        draws = min(block, n_permutations - start)
-        joint = np.zeros((draws, *grid.shape))
-        chance = np.zeros((draws, *grid.shape))
-        for stratum, table in enumerate(grid.cells):
-            here = grid.joint_at_nodes(_shuffled(table, draws, rng))
-            joint += here
-            chance += grid.chance(here, stratum)
-        evidence.append(grid.evidence(joint))
-        value = fbeta_of_rows(joint + grid.fixed_joint, chance + grid.fixed_joint, grid.n, beta, alpha)
-        best.append(value.reshape(draws, -1).max(1) if value.size else np.zeros(draws))
-    null = np.concatenate(evidence)
+        draws = slice(start, min(start + block, n_permutations))
+        cells = _shuffled_cells(grid, draws.stop - start, rng)
+        joint, chance = grid.totals(cells)
+        evidence[draws] = grid.evidence(joint - grid.fixed_joint)
+        if joint.size:
+            best[draws] = fbeta_of_rows(joint, chance, grid.n, beta, alpha).max(axis=(-2, -1))
     # Rounding must not make a shuffled table with the very same counts look weaker.
-    at_least = int(np.count_nonzero(null >= observed * (1 - 1e-12)))
-    return PermutationTest((1 + at_least) / (1 + n_permutations), observed, null, np.concatenate(best))
+    at_least = int(np.count_nonzero(evidence >= observed * (1 - 1e-12)))
+    return PermutationTest((1 + at_least) / (1 + n_permutations), observed, evidence, best)
 
 
 def shift_test(grid: ThresholdGrid, *, n_shifts: int, rng: np.random.Generator) -> float:
@@ -188,14 +113,17 @@ def shift_test(grid: ThresholdGrid, *, n_shifts: int, rng: np.random.Generator) 
     return (1 + at_least) / (1 + draws)
 
 
-def _shuffled(table: IntArray, draws: int, rng: np.random.Generator) -> IntArray:
-    """Random tables with the margins of ``table``: what shuffling its rows' pairing gives."""
-    rows, columns = table.sum(1), table.sum(0)
-    used_r, used_c = np.flatnonzero(rows), np.flatnonzero(columns)
-    out = np.zeros((draws, *table.shape), dtype=np.int64)
-    if len(used_r) and len(used_c):
-        random = random_table(rows[used_r], columns[used_c]).rvs(draws, random_state=rng)
-        out[np.ix_(np.arange(draws), used_r, used_c)] = random
+def _shuffled_cells(grid: ThresholdGrid, draws: int, rng: np.random.Generator) -> IntArray:
+    """Counts (draws, strata, s, q) after shuffling: random tables with the margins of the data."""
+    if len(grid.cells) > _MANY_STRATA:  # many small tables: shuffling the rows themselves is quicker
+        return np.stack([grid.shuffled_rows(rng) for _ in range(draws)])
+    out = np.zeros((draws, *grid.cells.shape), dtype=np.int64)
+    for stratum, table in enumerate(grid.cells):
+        rows, columns = table.sum(1), table.sum(0)
+        used_r, used_c = np.flatnonzero(rows), np.flatnonzero(columns)
+        if len(used_r) and len(used_c):
+            random = random_table(rows[used_r], columns[used_c]).rvs(draws, random_state=rng)
+            out[:, stratum][np.ix_(np.arange(draws), used_r, used_c)] = random
     return out
 
 
@@ -234,16 +162,17 @@ def resampled_intervals(
     rate = np.full(_RESAMPLES, alpha)
     if not alpha_given:  # the largest TP, so never below the chosen pair's
         rate = np.maximum(np.maximum(most_positives, true_positives), 1e-12)
-    if math.isinf(beta * beta):
+    if beta > _HUGE_BETA:
         value = true_positives / rate
     else:
         value = (1 + beta * beta) * true_positives / (joint + rate * beta * beta)
+    most = math.inf if alpha_given else 1.0  # an estimated α is the largest TP, so F̂ and R̂ ≤ 1
     excess = _excess_of_picks(grid, beta=beta, alpha=alpha, alpha_given=alpha_given, rng=rng)
     return Intervals(
-        _interval(value, excess[:, 0]),
-        _interval(true_positives / joint, excess[:, 1]),
-        _interval(true_positives / rate, excess[:, 2]),
-        (alpha, alpha) if alpha_given else _interval(rate, excess[:, 3]),
+        _interval(value, excess[:, 0], most),
+        _interval(true_positives / joint, excess[:, 1], 1.0),
+        _interval(true_positives / rate, excess[:, 2], most),
+        (alpha, alpha) if alpha_given else _interval(rate, excess[:, 3], 0.5),
     )
 
 
@@ -271,11 +200,12 @@ def _joint_and_true(tables: FloatArray, search: PairSearch) -> tuple[FloatArray,
     return joint, true
 
 
-def _interval(draws: FloatArray, excess: FloatArray) -> tuple[float, float]:
+def _interval(draws: FloatArray, excess: FloatArray, most: float) -> tuple[float, float]:
     low, middle, high = np.quantile(draws, (0.025, 0.5, 0.975))
     little, much = np.quantile(excess, (0.025, 0.975))
     optimism = max(0.0, float(excess.mean()))
-    return max(0.0, float(min(low - optimism, middle - much))), max(0.0, float(max(high, middle - little)))
+    ends = min(low - optimism, middle - much), max(high, middle - little)
+    return float(np.clip(ends[0], 0.0, most)), float(np.clip(ends[1], 0.0, most))
 
 
 def _excess_of_picks(
@@ -284,11 +214,12 @@ def _excess_of_picks(
     """How much better F̂, P̂, R̂ and α look on the resample that picked the pair than on the data."""
     if min(grid.shape) == 0:
         return np.zeros((1, 4))
-    joint, chance = _joint_and_chance(grid, grid.cells)
+    joint, chance = grid.totals(grid.cells)
     most = math.inf if alpha_given else 1.0  # an estimated α is the largest TP, so R̂ ≤ 1
-    excess = np.zeros((_REFITS, 4))
-    for draw in range(_REFITS):
-        joint_new, chance_new = _joint_and_chance(grid, rng.poisson(grid.cells))
+    refits = max(_FEWEST_REFITS, min(_REFITS, 40 * _BLOCK_CELLS // grid.cells.size))
+    excess = np.zeros((refits, 4))
+    for draw in range(refits):
+        joint_new, chance_new = grid.totals(rng.poisson(grid.cells))
         true, true_new = joint - chance, joint_new - chance_new
         rich = int(np.argmax(true_new))
         rate = alpha if alpha_given else max(float(true_new.flat[rich]) / grid.n, 1e-12)
@@ -304,22 +235,6 @@ def _excess_of_picks(
             rate - rate_old,
         )
     return excess
-
-
-def _joint_and_chance(grid: ThresholdGrid, cells: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Joint and chance rows at every node, summed over strata, for counts of any margins."""
-    joint, chance = grid.fixed_joint.copy(), grid.fixed_joint.copy()
-    for stratum, table in enumerate(cells):
-        n = table.sum()
-        if n == 0:
-            continue
-        scale = grid.sizes[stratum] / n
-        here = grid.joint_at_nodes(table) * scale
-        a = table.sum(1).cumsum()[:-1, None] * scale
-        b = table.sum(0).cumsum()[:-1] * scale
-        joint += here
-        chance += grid.chance(here, stratum, a, b)
-    return joint, chance
 
 
 def coincidence_after_shift(
@@ -350,10 +265,11 @@ def coincidence_after_shift(
     return float(np.mean(kept)) / here, z
 
 
-def longest_episode(joint: BoolArray) -> float:
-    """The share of joint rows that lie in the longest episode (gaps of up to 20 rows bridged)."""
+def main_episodes(joint: BoolArray) -> int:
+    """How many episodes hold half of the joint rows (gaps of up to 20 rows are bridged)."""
     places = np.flatnonzero(joint)
     if len(places) == 0:
-        return 0.0
+        return 0
     episode = np.cumsum(np.r_[True, np.diff(places) > 20])
-    return float(np.bincount(episode).max() / len(places))
+    largest = np.sort(np.bincount(episode))[::-1]
+    return int(np.searchsorted(np.cumsum(largest), len(places) / 2) + 1)

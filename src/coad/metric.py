@@ -27,6 +27,8 @@ from __future__ import annotations
 import math
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,6 +159,14 @@ class Moments:
     def mu_sq(self) -> Numeric:
         """Mean of p_s·p_q over all strata: the joint fraction J."""
         return _mean(self.pooled().sum_sq, self.pooled().n)
+
+
+@contextmanager
+def undefined_is_no_news() -> Iterator[None]:
+    """Keep quiet about undefined values, where many strata or resamples make them a matter of course."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        yield
 
 
 def joint_fraction(moments: Moments) -> Numeric:

@@ -12,23 +12,38 @@ from typing import Any, Literal
 
 import numpy as np
 
+from coad._grid import ThresholdGrid
 from coad._search import Optimum, PairSearch
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray, RandomState
-from coad._validation import as_score, as_strata, check_alpha, check_beta, finite_rows
+from coad._validation import (
+    as_generator,
+    as_score,
+    as_strata,
+    check_alpha,
+    check_beta,
+    check_level,
+    finite_rows,
+)
 from coad.exceptions import InputError
 from coad.inference import (
+    FEW_EPISODES,
     MAX_EPISODE_RATE,
     MAX_PLAUSIBLE_RATE,
     Intervals,
     PermutationTest,
-    ThresholdGrid,
     coincidence_after_shift,
-    longest_episode,
+    main_episodes,
     permutation_test,
     resampled_intervals,
     shift_test,
 )
-from coad.metric import Moments, fbeta_hat, precision_hat, true_positive_fraction
+from coad.metric import (
+    Moments,
+    fbeta_hat,
+    precision_hat,
+    true_positive_fraction,
+    undefined_is_no_news,
+)
 
 __all__ = ["Candidate", "Status", "ThresholdResult", "select_thresholds"]
 
@@ -90,10 +105,7 @@ class ThresholdResult:
         not known.
         """
         s, q = as_score(score_s, "score_s"), as_score(score_q, "score_q")
-        if len(s):
-            finite_rows(
-                s, q, "error", remedy="leave those rows out or fill them before predicting", min_rows=0
-            )
+        finite_rows(s, q, "error", remedy="leave those rows out or fill them before predicting", min_rows=0)
         flags: BoolArray = (s >= self.threshold_s) & (q >= self.threshold_q)
         return flags
 
@@ -154,19 +166,22 @@ def select_thresholds(
     """
     beta = check_beta(beta)
     given = check_alpha(alpha)
+    level = check_level(level)
     if not (isinstance(n_permutations, (int, np.integer)) and n_permutations >= 0):
         raise InputError(f"n_permutations must be a whole number, 0 or more, not {n_permutations!r}")
+    if 0 < n_permutations < 1 / level - 1:
+        raise InputError(
+            f"{n_permutations} permutations cannot reach a p-value of {level:g}; "
+            f"take {math.ceil(1 / level - 1)} or more, or 0 for no test"
+        )
     s, q = as_score(score_s, "score_s"), as_score(score_q, "score_q")
     keep = finite_rows(s, q, missing)
-    strata, code = ((None,), None) if context is None else as_strata(context, len(s))
-    if not keep.all():
-        s, q = s[keep], q[keep]
-        if code is not None:
-            present, code = np.unique(code[keep], return_inverse=True)
-            strata = tuple(strata[p] for p in present)
-    if code is not None and len(strata) == 1:
+    strata, code = ((None,), None) if context is None else as_strata(context, len(s), keep)
+    s, q = s[keep], q[keep]
+    if len(strata) == 1:
         code = None  # one stratum is the paper's method
-    return _Selection(s, q, code, beta, given, int(n_permutations), level, random_state).result()
+    with undefined_is_no_news():
+        return _Selection(s, q, code, beta, given, int(n_permutations), level, random_state).result()
 
 
 class _Selection:
@@ -186,7 +201,7 @@ class _Selection:
         self.s, self.q, self.code = s, q, code
         self.beta, self.given, self.level = beta, alpha, level
         self.n_permutations = n_permutations
-        self.rng = np.random.default_rng(random_state)
+        self.rng = as_generator(random_state)
         self.search = PairSearch(s, q, code)
         self.shift_p_value: float | None = None
 
@@ -252,8 +267,8 @@ class _Selection:
             float(true_positive_fraction(moments)) / alpha,
             float(moments.mu_sq),
             best.joint,
-            int(flag_s.sum()),
-            int(flag_q.sum()),
+            int(self.search.s.ends[best.groups_s]),
+            int(self.search.q.ends[best.groups_q]),
         )
 
     def _suspicion(self, found: Candidate, intervals: Intervals) -> str:
@@ -271,13 +286,13 @@ class _Selection:
         flag_s, flag_q = self.s >= found.threshold_s, self.q >= found.threshold_q
         kept, z = coincidence_after_shift(flag_s, flag_q, self.code)
         if kept > 0.5 and z > 4:
-            one_episode = longest_episode(flag_s & flag_q) > 0.5
-            if not (one_episode and found.joint_fraction <= MAX_EPISODE_RATE):
+            few = main_episodes(flag_s & flag_q) <= FEW_EPISODES
+            if not (few and found.joint_fraction <= MAX_EPISODE_RATE):
                 return f"{min(kept, 1):.0%} of the coincidence survives shifting one input by a few rows"
         if self.shift_p_value is not None and self.shift_p_value > self.level:
             return (
                 f"moving one input in time shows as much coincidence (p = {self.shift_p_value:.2g}), "
-                "as slow inputs do that drift together"
+                "as slow inputs do that drift together, and events at a fixed period"
             )
         return ""
 
@@ -285,8 +300,8 @@ class _Selection:
         self, found: Candidate, intervals: Intervals, test: PermutationTest | None, suspicion: str
     ) -> ThresholdResult:
         low, high = intervals.fbeta_hat
-        sure = "not tested against chance" if test is None else f"p = {test.p_value:.2g}"
-        message = (
+        sure = "p not computed" if test is None else f"p = {test.p_value:.2g}"
+        message = ("" if test is not None else "NOT TESTED against chance, so noise looks the same: ") + (
             f"{_rows(found.n_joint)} of {self.search.n:,} flagged, about {found.precision_hat:.0%} of them real; "
             f"F̂ = {found.fbeta_hat:.2f} ({low:.2f} to {high:.2f}), {sure}"
         )

@@ -24,12 +24,16 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], title: str | No
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    grid = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    grid = Table(box=SIMPLE_HEAD, title=title and Text(title), title_justify="left", pad_edge=False)
     for position, header in enumerate(headers):
-        grid.add_column(header, justify="left" if position == 0 else "right", no_wrap=True)
+        if position == 0:
+            grid.add_column(Text(header), overflow="fold")
+        else:
+            grid.add_column(Text(header), justify="right", no_wrap=True)
     for row in rows:
-        grid.add_row(*row)
+        grid.add_row(*(Text(cell) for cell in row))  # not markup: a column may be called "power [dBm]"
     Console(highlight=False).print(grid)
 
 

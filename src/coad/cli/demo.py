@@ -14,7 +14,7 @@ from coad.cli._print import number, out, span, table
 def demo(
     output: Annotated[Path, typer.Option("--out", help="The HTML page to write.")] = Path("coad-demo.html"),
     beta: Annotated[float, typer.Option(help="0 asks for precision, inf for recall.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Seed of the simulated data.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated data.")] = 0,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Pick thresholds on the paper's synthetic data and compare with the hidden truth."""

@@ -30,8 +30,10 @@ def thresholds(
     beta: Annotated[float, typer.Option(help="0 asks for precision, inf for recall.")] = 1.0,
     alpha: Annotated[str, typer.Option(help="Anomaly rate in (0, 0.5], or auto.")] = "auto",
     context: Annotated[str, typer.Option(help="Columns of the operating regime, comma-separated.")] = "",
-    n_permutations: Annotated[int, typer.Option("--permutations", help="0: no test.")] = 200,
-    seed: Annotated[int, typer.Option(help="Seed of the shuffling and resampling.")] = 0,
+    n_permutations: Annotated[
+        int, typer.Option("--permutations", min=0, help="Shuffles behind the p-value; 0: no test.")
+    ] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the shuffling and resampling.")] = 0,
     missing: Annotated[Missing, typer.Option(help="Rows with a missing or infinite score.")] = Missing.error,
     output: Annotated[
         Path | None, typer.Option("--out", help="Write each row's flag to a CSV or Parquet file.")
@@ -43,40 +45,54 @@ def thresholds(
 
     from coad._files import check_writable
     from coad._validation import finite_rows
-    from coad.io.tables import read_columns
+    from coad.io.columns import select_columns
+    from coad.io.tables import column_names, read_columns
     from coad.thresholds import select_thresholds
 
     if s == q:
         raise InputError(f"--s and --q name the same column, {s!r}; a score always coincides with itself")
     if output is not None:
         _writer(check_writable(output))
+        if file.exists() and output.resolve() == file.resolve():
+            raise InputError("--out names the input file, whose other columns would be lost; choose another")
     rate = _alpha(alpha)
-    regime = [name.strip() for name in context.split(",") if name.strip()]
+    regime = select_columns(column_names(_first_file(file)), context) if context else []
     columns = read_columns(file, [s, q, *regime], categories=regime)
     score_s, score_q = columns[s], columns[q]
     names = (f"column {s!r}", f"column {q!r}")
     keep = finite_rows(score_s, score_q, missing.value, names, "pass --missing drop to leave those rows out")
-    strata = np.column_stack([columns[name].astype(str) for name in regime])[keep] if regime else None
+    strata = None
+    if regime:
+        strata = np.empty((len(keep), len(regime)), dtype=object)
+        for place, name in enumerate(regime):
+            strata[:, place] = columns[name].tolist()
     result = select_thresholds(
-        score_s[keep],
-        score_q[keep],
+        score_s,
+        score_q,
         beta=beta,
         alpha=rate,
         context=strata,
         n_permutations=n_permutations,
         random_state=seed,
+        missing=missing.value,
     )
     dropped = int(len(keep) - keep.sum())
     if output is not None:
-        flags = np.zeros(len(keep), dtype=bool)
+        flags = np.full(len(keep), None, dtype=object)  # unknown where a score is missing
         flags[keep] = result.predict(score_s[keep], score_q[keep])
-        _write_flags(output, {s: score_s, q: score_q}, flags)
+        _write_flags(output, {name: columns[name] for name in columns}, flags)
     if as_json:
         out_json(result.to_dict() | {"dropped_rows": dropped})
     else:
         _show(result, s, q, dropped)
         if output is not None:
             out(f"flags written to {output}")
+
+
+def _first_file(path: Path) -> Path:
+    from coad.io.paths import find_files
+
+    return find_files(path)[0]
 
 
 def _alpha(text: str) -> Any:
@@ -129,13 +145,15 @@ def _writer(path: Path) -> Any:
     return write_table
 
 
-def _write_flags(path: Path, scores: dict[str, Any], flags: Any) -> None:
+def _write_flags(path: Path, columns: dict[str, Any], flags: Any) -> None:
     import pyarrow as pa
 
     from coad._files import written_whole
 
     name = "flag"
-    while name in scores:
+    while name in columns:
         name += "_"
+    row = {} if "row" in columns else {"row": range(len(flags))}
+    table = pa.table({key: pa.array(value) for key, value in (row | columns).items()})
     with written_whole(path) as draft:
-        _writer(path)(pa.table(scores | {name: flags}), draft)
+        _writer(path)(table.append_column(name, pa.array(flags.tolist(), pa.bool_())), draft)
