@@ -13,13 +13,19 @@ __version__ = "0.1.0"
 
 #: Public name → the module it lives in.
 _HOME = {
+    "CoAD": "coad.learned",
+    "CoincidenceLoss": "coad.objective",
     "CoincidenceThreshold": "coad.detector",
     "Moments": "coad.metric",
+    "NetSpec": "coad.nets",
+    "Pairs": "coad.pairs",
     "ThresholdResult": "coad.thresholds",
     "beta_scan": "coad.curves",
     "fbeta_hat": "coad.metric",
+    "load": "coad.learned",
     "precision_hat": "coad.metric",
     "recall_hat": "coad.metric",
+    "read_pairs": "coad.io.read",
     "select_thresholds": "coad.thresholds",
 }
 

@@ -1,0 +1,442 @@
+"""``CoAD``: two networks trained end to end by F̂β, without labels."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from coad._typing import ArrayLike, BoolArray, FloatArray
+from coad.exceptions import InputError, NoCoincidenceWarning, NotFittedError
+from coad.objective import Preset
+from coad.scaling import Scaler
+from coad.training.configure import (
+    blueprints_for,
+    checked_betas,
+    forced_plan,
+    seed_of,
+    settings_for,
+    warn_of_small_batches,
+)
+from coad.training.duo import Rows, StoredRows, fingerprint
+from coad.training.inputs import as_context, as_pair, reject_constant, scaled_blocks, unpacked
+from coad.training.judge import Evaluation, judge
+from coad.training.model import Blueprint, Fitted, SeedReport, absorb, fold
+from coad.training.null import p_value
+from coad.training.seeds import estimated_alpha, report_seeds, train_seeds
+from coad.training.split import Split, hold_out
+from coad.training.trainer import Augment, Schedule, Settings
+
+__all__ = ["CoAD", "Fitted", "load"]
+
+log = logging.getLogger(__name__)
+
+LEAST_ROWS = 50
+
+
+class CoAD(BaseEstimator):  # type: ignore[misc]
+    """Find anomalies that two inputs see at once; no labels, no contamination, no threshold.
+
+    Parameters
+    ----------
+    beta : float or ascending list of floats
+        0 asks for precision, ``inf`` for recall. A list trains shared networks with one head
+        for each; :meth:`at` gives the detector of one.
+    alpha : float or "auto"
+        The anomaly rate. "auto" takes the largest TP that a recall head finds.
+    net : None, "mnist", "milling", "rf", NetSpec, torch module, function making one, or a pair of these
+        None chooses from the shapes. A pair is (for s, for q).
+    n_seeds : int
+        Independent starts; the best by validation F̂ is kept, all are in ``seeds_``.
+    epochs, batch_size, patience, epoch_size : int, optional
+        Chosen from the number of rows if not given. ``epoch_size`` rows make an epoch.
+    lr, schedule : float, {"cosine", "constant"}, optional
+        Adam's learning rate and its course: rising for a tenth of the steps, then falling to 0.
+    validation, split : float, {"random", "group", "time"}
+        The held-out fraction, and how it is taken (``group`` and ``time`` go to :meth:`fit`).
+    augment : function (s, q, generator) -> (s, q), optional
+        Applied to every training batch of scaled tensors; must keep the shapes.
+    margin : float, optional
+        TP must exceed what chance gives by this many standard deviations (4; paper: 0). It
+        vanishes as the rows grow in number.
+    jitter : float, optional
+        Noise added to scaled training rows, against learning them by heart (0.2 for flat rows).
+    preset : {"robust", "paper"}
+        The normalised head with the hinge wall, or the paper's loss and plain head.
+    checkpoint : path, optional
+        A folder; an interrupted ``fit`` goes on from there.
+
+    >>> rng = np.random.default_rng(0)
+    >>> s, q = rng.normal(size=(2, 600, 3))
+    >>> s[:60] += 3; q[:60] -= 3
+    >>> det = CoAD(epochs=60, n_seeds=2, random_state=0).fit(s, q)
+    >>> det.predict(s, q)[:60].mean() > 0.9, det.predict(s, q)[60:].mean() < 0.05
+    (np.True_, np.True_)
+    """
+
+    def __init__(
+        self,
+        beta: float | Sequence[float] = 1.0,
+        *,
+        alpha: float | Literal["auto"] = "auto",
+        net: Any = None,
+        n_seeds: int = 4,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        lr: float | None = None,
+        schedule: Schedule | None = None,
+        patience: int | None = None,
+        epoch_size: int | None = None,
+        validation: float = 0.2,
+        split: Split = "random",
+        scale: bool = True,
+        augment: Augment | None = None,
+        preset: Preset = "robust",
+        lambda_wall: float | None = None,
+        lambda_mag: float = 0.0,
+        margin: float | None = None,
+        jitter: float | None = None,
+        micro_batch: int | None = None,
+        precision: Literal["auto", "float32", "bfloat16"] = "auto",
+        memory_format: Literal["auto", "default", "channels_last"] = "auto",
+        significance: float = 0.01,
+        checkpoint: str | Path | None = None,
+        checkpoint_seconds: float = 10.0,
+        verbose: bool = False,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        self.beta = beta
+        self.alpha = alpha
+        self.net = net
+        self.n_seeds = n_seeds
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.schedule = schedule
+        self.patience = patience
+        self.epoch_size = epoch_size
+        self.validation = validation
+        self.split = split
+        self.scale = scale
+        self.augment = augment
+        self.preset = preset
+        self.lambda_wall = lambda_wall
+        self.lambda_mag = lambda_mag
+        self.margin = margin
+        self.jitter = jitter
+        self.micro_batch = micro_batch
+        self.precision = precision
+        self.memory_format = memory_format
+        self.significance = significance
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(
+        self,
+        s: Any,
+        q: Any = None,
+        *,
+        context: Any = None,
+        group: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+    ) -> CoAD:
+        """Learn from pairs: row i of ``s`` and of ``q`` is the same moment.
+
+        One :class:`~coad.pairs.Pairs` may be given in place of ``s`` and ``q``; its context,
+        group and time are used too. Float32 arrays on disk (``numpy.memmap``) are read as needed.
+
+        ``context`` names the operating regime of each row; coincidence is then measured, and
+        the inputs are scaled, within each regime. Regimes that training did not see are scaled
+        like all rows together. With ``checkpoint`` set, an interrupted fit goes on where it was.
+        """
+        betas = checked_betas(self)
+        s, q, context, group, time = unpacked(s, q, context, group, time)
+        rows_s, rows_q = as_pair(s, q, least=LEAST_ROWS)
+        labels = as_context(context, len(rows_s))
+        reject_constant(rows_s, "s")
+        reject_constant(rows_q, "q")
+        seed = seed_of(self.random_state)
+        rng = np.random.default_rng(seed)
+        split_labels = {"random": None, "group": group, "time": time}.get(self.split)
+        train, held = hold_out(len(rows_s), self.validation, self.split, split_labels, rng)
+        blueprints = blueprints_for(self.net, rows_s.shape[1:], rows_q.shape[1:])
+        self.scaler_s_, self.scaler_q_ = (
+            Scaler.fit(x, labels, train) if self.scale else None for x in (rows_s, rows_q)
+        )
+        self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
+        self.contexts_ = None if labels is None else np.unique(labels).tolist()
+        codes = None if labels is None else np.unique(labels, return_inverse=True)[1]
+        self.validation_rows_ = held
+        settings, heads = settings_for(self, betas, len(train), len(held), seed, blueprints)
+        # Fancy indexing of the whole would double the memory; rows are taken and scaled batch by batch.
+        scalers = (self.scaler_s_, self.scaler_q_)
+        parts = [StoredRows((rows_s, rows_q), scalers, index, labels, codes) for index in (train, held)]
+        self._train(blueprints, settings, heads, parts[0], parts[1], betas, seed)
+        return self
+
+    def _train(
+        self,
+        blueprints: tuple[Blueprint, Blueprint],
+        settings: Settings,
+        heads: tuple[float, ...],
+        train: Rows,
+        held: Rows,
+        betas: tuple[float, ...],
+        seed: int,
+    ) -> None:
+        folder = None if self.checkpoint is None else Path(self.checkpoint)
+        seeds = [seed + i for i in range(self.n_seeds)]
+        common: dict[str, Any] = {
+            "augment": self.augment,
+            "forced": forced_plan(self),
+            "checkpoint_seconds": self.checkpoint_seconds,
+            "identity": {"data": fingerprint(train, held), "nets": [b.to_dict() for b in blueprints]},
+            "verbose": self.verbose,
+        }
+        pilot = None
+        if settings.alpha is None and not math.isinf(heads[-1]):
+            # A network of the user's has no spare output for a recall head: a short run finds α first.
+            short = replace(settings, beta=(math.inf,) * len(heads), epochs=max(1, settings.epochs // 3))
+            where = None if folder is None else folder / "pilot"
+            first = train_seeds(
+                blueprints, seeds[:2], short, train, held, plan=None, checkpoint=where, **common
+            )
+            pilot = estimated_alpha(first.snapshots)
+            settings = replace(settings, alpha=pilot)
+        run = train_seeds(blueprints, seeds, settings, train, held, plan=None, checkpoint=folder, **common)
+        if pilot is not None:
+            alpha, how = (
+                pilot,
+                "the largest TP that a short first run with beta = inf reached on validation data",
+            )
+        elif self.alpha == "auto":
+            alpha = estimated_alpha(run.snapshots)
+            how = "the largest TP that a recall head (beta = inf) reached on validation data, over all seeds"
+        else:
+            alpha, how = float(self.alpha), "given"
+        self.alpha_, self.alpha_how_ = alpha, how
+        self.history_, self.plan_ = run.histories, run.plan.to_dict()
+        self.random_state_ = seed
+        self.blueprints_ = blueprints
+        self.fitted_: dict[float, Fitted] = {}
+        for beta in betas:
+            table, best = report_seeds(run.snapshots, beta, alpha)
+            null = np.max([x.null_maxima for x in run.snapshots if x.beta == beta], axis=0)
+            chance = p_value(best.correlation, null)
+            found = chance <= self.significance and best.true_positives > 0
+            head = heads.index(beta)
+            scorers = [
+                fold(b, best.weights, side, head, len(heads), normalised=self.preset == "robust")
+                for b, side in zip(blueprints, "sq", strict=True)
+            ]
+            self.fitted_[beta] = Fitted(
+                beta,
+                *scorers,
+                seeds=table,
+                seed=best.seed,
+                p_value=chance,
+                status="found" if found else "no coincidence",
+            )
+            if not found:
+                warnings.warn(
+                    f"no coincidence found for beta = {beta:g}: shuffled pairings do as well on the "
+                    f"{len(held):,} held-out rows (p = {chance:.3g}); nothing will be flagged",
+                    NoCoincidenceWarning,
+                    stacklevel=3,
+                )
+        warn_of_small_batches(settings.batch_size, alpha)
+
+    # What a fitted detector says.
+
+    def at(self, beta: float) -> CoAD:
+        """The detector of one β of a list; it shares nothing that changes with this one.
+
+        >>> CoAD(beta=[0.5, 1]).at(1)
+        Traceback (most recent call last):
+        ...
+        coad.exceptions.NotFittedError: this CoAD is not fitted yet; call fit(s, q) first
+        """
+        self._check_fitted()
+        if float(beta) not in self.fitted_:
+            raise InputError(f"beta = {beta:g} was not trained; there are {_list(self.fitted_)}")
+        view = copy.copy(self)
+        view.beta = float(beta)
+        view.fitted_ = {float(beta): copy.copy(self.fitted_[float(beta)])}
+        return view
+
+    def confidences(self, s: Any, q: Any = None, context: Any = None) -> tuple[FloatArray, FloatArray]:
+        """p_s and p_q of each row."""
+        own = self._only()
+        rows_s, rows_q, labels = self._prepared(s, q, context)
+        if own.direct is None:
+            own.direct = absorb(own.scorer_s, self.scaler_s_), absorb(own.scorer_q, self.scaler_q_)
+        found = []
+        for rows, direct, scorer, scaler in (
+            (rows_s, own.direct[0], own.scorer_s, self.scaler_s_),
+            (rows_q, own.direct[1], own.scorer_q, self.scaler_q_),
+        ):
+            if direct is not None:
+                found.append(direct.confidence(scaled_blocks(rows, None, None)))
+            else:
+                found.append(scorer.confidence(scaled_blocks(rows, scaler, labels)))
+        return found[0], found[1]
+
+    def score_samples(self, s: Any, q: Any = None, context: Any = None) -> FloatArray:
+        """p_s·p_q of each row: high = anomalous."""
+        p_s, p_q = self.confidences(s, q, context)
+        return p_s * p_q
+
+    def predict(self, s: Any, q: Any = None, context: Any = None) -> BoolArray:
+        """True for an anomaly. Nothing is flagged if training found no coincidence."""
+        return self.decide(*self.confidences(s, q, context))
+
+    def decide(self, p_s: FloatArray, p_q: FloatArray) -> BoolArray:
+        """The decision for given confidences, such as :meth:`confidences` returns."""
+        own = self._only()
+        if own.status == "no coincidence":
+            return np.zeros(len(p_s), dtype=bool)
+        if own.thresholds is not None:
+            return np.asarray((p_s > own.thresholds[0]) & (p_q > own.thresholds[1]))
+        return np.asarray(p_s * p_q > own.threshold)
+
+    def latent(self, s: Any, q: Any = None, context: Any = None) -> tuple[FloatArray, FloatArray]:
+        """What the last layer of each network is given, for pictures of the latent spaces."""
+        own = self._only()
+        rows_s, rows_q, labels = self._prepared(s, q, context)
+        return (
+            own.scorer_s.latent(scaled_blocks(rows_s, self.scaler_s_, labels)),
+            own.scorer_q.latent(scaled_blocks(rows_q, self.scaler_q_, labels)),
+        )
+
+    def evaluate(self, s: Any, q: Any = None, context: Any = None) -> Evaluation:
+        """F̂, P̂, R̂ and J with intervals and a permutation p-value; no labels needed.
+
+        The rows should be new: on the training rows the figures flatter.
+        """
+        if q is None and context is None:
+            context = getattr(s, "context", None)
+        return self.evaluate_confidences(*self.confidences(s, q, context), context)
+
+    def evaluate_confidences(self, p_s: FloatArray, p_q: FloatArray, context: Any = None) -> Evaluation:
+        """:meth:`evaluate` for confidences that are already at hand."""
+        labels = as_context(context, len(p_s))
+        return judge(
+            p_s,
+            p_q,
+            beta=self._only().beta,
+            alpha=self.alpha_,
+            flagged=int(self.decide(p_s, p_q).sum()),
+            context=None if labels is None else np.unique(labels, return_inverse=True)[1],
+            seed=self.random_state_,
+            significance=self.significance,
+        )
+
+    def set_threshold(
+        self, product: float | None = None, *, p_s: float | None = None, p_q: float | None = None
+    ) -> CoAD:
+        """Flag where p_s·p_q exceeds ``product``, or where both exceed their own threshold."""
+        own = self._only()
+        if product is not None and p_s is None and p_q is None:
+            own.threshold, own.thresholds = _unit(product, "product"), None
+        elif product is None and p_s is not None and p_q is not None:
+            own.thresholds = (_unit(p_s, "p_s"), _unit(p_q, "p_q"))
+        else:
+            raise InputError("give either product, or both p_s and p_q")
+        return self
+
+    def tune(self, s: Any, q: Any, *, beta: float | None = None, context: Any = None) -> CoAD:
+        """Set both thresholds to the exact optimum of F̂ on these rows, for this or another β.
+
+        The networks stay as they are. If the rows show no coincidence, the thresholds are
+        infinite and nothing is flagged.
+        """
+        from coad.thresholds import select_thresholds
+
+        own = self._only()
+        p_s, p_q = self.confidences(s, q, context)
+        found = select_thresholds(
+            p_s,
+            p_q,
+            beta=own.beta if beta is None else float(beta),
+            alpha=self.alpha_,
+            context=as_context(context, len(p_s)),
+            random_state=self.random_state_,
+        )
+        # There, a row is flagged from the threshold on; here, above it.
+        own.thresholds = (
+            float(np.nextafter(found.threshold_s, -1.0)),
+            float(np.nextafter(found.threshold_q, -1.0)),
+        )
+        return self
+
+    @property
+    def seeds_(self) -> list[SeedReport]:
+        """How each seed ended, on validation data."""
+        return self._only().seeds
+
+    @property
+    def status_(self) -> str:
+        """``"found"`` or ``"no coincidence"``."""
+        return self._only().status
+
+    @property
+    def p_value_(self) -> float:
+        """How often shuffled pairings of the held-out rows do as well, selection included."""
+        return self._only().p_value
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model as a folder of safetensors and JSON; see :func:`coad.load`."""
+        from coad.artifact import save
+
+        save(self, Path(folder))
+
+    # Below: checks and small steps.
+
+    def _prepared(self, s: Any, q: Any, context: Any) -> tuple[Any, Any, Any]:
+        s, q, context, _, _ = unpacked(s, q, context, None, None)
+        rows_s, rows_q = as_pair(s, q)
+        for name, rows, shape in (("s", rows_s, self.shape_s_), ("q", rows_q, self.shape_q_)):
+            if rows.shape[1:] != tuple(shape):
+                raise InputError(
+                    f"{name} has rows of shape {rows.shape[1:]}, but the model was fitted on {tuple(shape)}"
+                )
+        return rows_s, rows_q, as_context(context, len(rows_s))
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "fitted_"):
+            raise NotFittedError("this CoAD is not fitted yet; call fit(s, q) first")
+
+    def _only(self) -> Fitted:
+        self._check_fitted()
+        if len(self.fitted_) > 1:
+            raise InputError(
+                f"this detector holds several beta; choose one with at(beta): {_list(self.fitted_)}"
+            )
+        return next(iter(self.fitted_.values()))
+
+
+def load(folder: str | Path, nets: Any = None) -> CoAD:
+    """Read a model that :meth:`CoAD.save` wrote; ``nets`` only for networks of your own class."""
+    from coad.artifact import load as load_folder
+
+    return load_folder(Path(folder), nets)
+
+
+def _unit(value: float, name: str) -> float:
+    if not 0.0 <= float(value) <= 1.0:
+        raise InputError(f"the threshold {name} must lie in [0, 1], not {value!r}")
+    return float(value)
+
+
+def _list(values: Any) -> str:
+    return ", ".join(f"{v:g}" for v in values)

@@ -1,0 +1,135 @@
+"""What people pass in, as float32 arrays: NumPy, torch, pandas or Polars, checked row by row."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad.exceptions import CoadWarning, InputError
+from coad.pairs import Pairs
+from coad.scaling import Scaler
+
+__all__ = ["as_context", "as_pair", "as_rows", "reject_constant", "scaled_blocks", "unpacked"]
+
+#: Rows that are scaled and scored at a time.
+BLOCK = 1024
+
+
+def unpacked(s: Any, q: Any, context: Any, group: Any, time: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """The parts of a ``Pairs`` that stands in the place of s and q; what was given goes first."""
+    if q is not None:
+        return s, q, context, group, time
+    if not isinstance(s, Pairs):
+        raise InputError("q is missing: pass both inputs, or one coad.Pairs that holds them")
+    own = (("context", context), ("group", group), ("time", time))
+    found = [getattr(s, name) if value is None else value for name, value in own]
+    return s.s, s.q, found[0], found[1], found[2]
+
+
+def as_pair(s: Any, q: Any, *, least: int = 1) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Both inputs checked and of one length.
+
+    >>> [x.shape for x in as_pair([[1.0], [2.0]], [[0.5, 1.0], [1.0, 2.0]])]
+    [(2, 1), (2, 2)]
+    """
+    rows_s, rows_q = as_rows(s, "s"), as_rows(q, "q")
+    if len(rows_s) != len(rows_q):
+        raise InputError(
+            f"s has {len(rows_s):,} rows and q has {len(rows_q):,}; row i of both must be the same moment"
+        )
+    if len(rows_s) < least:
+        raise InputError(f"{len(rows_s):,} rows are too few to learn from; coad needs at least {least} pairs")
+    return rows_s, rows_q
+
+
+def as_rows(x: Any, name: str) -> NDArray[np.float32]:
+    """One input as float32, (n, features), (n, channels, time) or (n, c, h, w)."""
+    columns = [str(c) for c in x.columns] if hasattr(x, "columns") else None
+    if hasattr(x, "detach"):
+        x = x.detach().cpu().numpy()
+    elif hasattr(x, "to_numpy"):
+        x = x.to_numpy()
+    try:
+        array = np.asarray(x)
+    except ValueError as error:
+        raise InputError(f"{name} is not a regular array: {error}") from error
+    if array.dtype.kind in "iub":
+        warnings.warn(
+            f"{name} holds {array.dtype} numbers; they are taken as measurements, not as categories "
+            "(convert to float to say that this is meant)",
+            CoadWarning,
+            stacklevel=3,
+        )
+    elif array.dtype.kind != "f":
+        raise InputError(
+            f"{name} holds {array.dtype} values; coad needs numbers (float32 or float64). "
+            "Convert or drop columns that are text, dates or mixed"
+        )
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim not in (2, 3, 4) or 0 in array.shape[1:]:
+        raise InputError(
+            f"{name} has shape {array.shape}; coad takes (n, features), (n, channels, time) or (n, c, h, w)"
+        )
+    with np.errstate(over="ignore"):
+        rows = np.ascontiguousarray(array, dtype=np.float32)
+    # The sum is finite unless a value is not, or values are too large to be summed: then look closer.
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not np.isfinite(rows.sum())
+    if suspicious:
+        _reject_non_finite(rows, name, columns)
+    return rows
+
+
+def as_context(context: Any, n: int) -> NDArray[Any] | None:
+    """One label a row; several columns are joined into one label."""
+    if context is None:
+        return None
+    if hasattr(context, "detach"):
+        context = context.detach().cpu().numpy()
+    elif hasattr(context, "to_numpy"):
+        context = context.to_numpy()
+    array = np.asarray(context)
+    if array.ndim == 2:
+        array = array[:, 0] if array.shape[1] == 1 else np.array([" | ".join(map(str, row)) for row in array])
+    if array.shape != (n,):
+        raise InputError(f"context has shape {array.shape}, but there are {n:,} rows")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InputError("context has missing values; give them a label of their own, or drop the rows")
+    return array.astype(str) if array.dtype.kind == "O" else array
+
+
+def _reject_non_finite(rows: NDArray[np.float32], name: str, columns: list[str] | None) -> None:
+    bad = ~np.isfinite(rows)
+    if not bad.any():
+        return
+    where = np.argwhere(bad)[0]
+    part = ""
+    if columns is not None and rows.ndim == 2:
+        part = f" (column {columns[where[1]]!r})"
+    raise InputError(
+        f"{name} has {int(bad.sum()):,} values that are missing, infinite or too large for float32, "
+        f"first at row {int(where[0]):,}{part}; fill them in or drop those rows"
+    )
+
+
+def scaled_blocks(
+    rows: NDArray[np.float32], scaler: Scaler | None, labels: Any
+) -> Iterator[NDArray[np.float32]]:
+    """Scaled blocks of rows, so that a large input is never copied whole."""
+    for start in range(0, len(rows), BLOCK):
+        part = slice(start, start + BLOCK)
+        block = np.ascontiguousarray(rows[part])
+        yield block if scaler is None else scaler.transform(block, None if labels is None else labels[part])
+
+
+def reject_constant(rows: NDArray[np.float32], name: str) -> None:
+    """An input that never changes has nothing to tell."""
+    for start in range(0, len(rows), 1024):
+        if (rows[start : start + 1024] != rows[:1]).any():
+            return
+    raise InputError(f"{name} is constant: every row is the same, so there is nothing to learn from it")

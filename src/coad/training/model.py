@@ -1,0 +1,191 @@
+"""A trained pair of networks for one β, ready to score: one member, its head folded in."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from coad._typing import FloatArray
+from coad.exceptions import InputError
+from coad.nets import LoopedNet, NetSpec, NormalisedHead, StackedNet
+from coad.scaling import Scaler
+
+__all__ = ["Blueprint", "Fitted", "Scorer", "SeedReport", "absorb", "as_source", "fold"]
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """How to build the network of one input: a description, or the user's module or factory."""
+
+    source: NetSpec | nn.Module | Callable[[], nn.Module]
+    input_shape: tuple[int, ...]
+
+    def build(self, seeds: Sequence[int], outputs: int) -> StackedNet | LoopedNet:
+        """Fresh members, one per seed."""
+        if isinstance(self.source, NetSpec):
+            return StackedNet(self.source, self.input_shape, seeds, outputs)
+        net = LoopedNet(self.source, seeds, outputs)
+        with torch.no_grad():
+            net.eval()(torch.zeros(2, *self.input_shape))
+        return net.train()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; a module of the user's is only named."""
+        if isinstance(self.source, NetSpec):
+            return {"kind": "spec", "input_shape": list(self.input_shape), **self.source.to_dict()}
+        kind = type(self.source) if isinstance(self.source, nn.Module) else self.source
+        name = f"{getattr(kind, '__module__', '?')}.{getattr(kind, '__qualname__', '?')}"
+        return {"kind": "module", "input_shape": list(self.input_shape), "name": name}
+
+
+class Scorer(nn.Module):
+    """One network with its head: rows in, confidences (n,) out.
+
+    For our own networks the head is folded into the last layer, and ``gain`` is 1.
+    """
+
+    def __init__(self, net: StackedNet | LoopedNet, column: int = 0) -> None:
+        super().__init__()
+        self.net, self.column = net, column
+        self.gain: Tensor
+        self.offset: Tensor
+        self.register_buffer("gain", torch.ones(()))
+        self.register_buffer("offset", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        logit: Tensor = self.net(x)[0, :, self.column]
+        if isinstance(self.net, LoopedNet):
+            logit = logit * self.gain + self.offset
+        return logit.double().sigmoid()
+
+    @torch.inference_mode()
+    def confidence(self, parts: Iterable[NDArray[np.float32]]) -> FloatArray:
+        """p of scaled rows that come in blocks."""
+        out = [self(torch.from_numpy(part)) for part in parts]
+        return np.asarray(torch.cat(out).numpy() if out else np.zeros(0), dtype=np.float64)
+
+    @torch.inference_mode()
+    def latent(self, parts: Iterable[NDArray[np.float32]]) -> FloatArray:
+        """What the last layer is given, (n, width)."""
+        return np.asarray(torch.cat([self.net.latent(torch.from_numpy(part))[0] for part in parts]).numpy())
+
+
+@dataclass(frozen=True)
+class SeedReport:
+    """How one seed ended for one β, on validation data."""
+
+    seed: int
+    status: str
+    fbeta_hat: float
+    precision_hat: float
+    recall_hat: float
+    mu_s: float
+    mu_q: float
+    best_epoch: int
+    epochs: int
+
+
+class Fitted:
+    """What training found for one β."""
+
+    def __init__(
+        self,
+        beta: float,
+        scorer_s: Scorer,
+        scorer_q: Scorer,
+        *,
+        seeds: Sequence[SeedReport],
+        seed: int,
+        p_value: float,
+        status: str,
+        threshold: float = 0.5,
+        thresholds: tuple[float, float] | None = None,
+    ) -> None:
+        self.beta = beta
+        self.scorer_s, self.scorer_q = scorer_s, scorer_q
+        self.seeds, self.seed = list(seeds), seed
+        self.p_value, self.status = p_value, status
+        self.threshold, self.thresholds = threshold, thresholds
+        #: The scorers for unscaled rows, made when first used.
+        self.direct: tuple[Scorer | None, Scorer | None] | None = None
+
+
+def fold(
+    blueprint: Blueprint, weights: dict[str, Tensor], side: str, head: int, heads: int, *, normalised: bool
+) -> Scorer:
+    """The scorer of one input from a snapshot's weights: head number ``head`` of ``heads``."""
+    norm = NormalisedHead(1, heads, enabled=normalised)
+    norm.load_state_dict(_part(weights, f"head_{side}."))
+    a, b = (x[0, head] for x in norm.affine())
+    whole = blueprint.build([0], heads)
+    whole.load_state_dict(_part(weights, f"net_{side}."))
+    if isinstance(whole, StackedNet):
+        assert isinstance(blueprint.source, NetSpec)
+        single = StackedNet(blueprint.source, blueprint.input_shape, [0], 1)
+        state = {name: value.clone() for name, value in whole.state_dict().items()}
+        last = len(single.weight) - 1
+        state[f"weight.{last}"] = state[f"weight.{last}"][..., head : head + 1] * a
+        state[f"bias.{last}"] = state[f"bias.{last}"][..., head : head + 1] * a + b
+        single.load_state_dict(state)
+        return Scorer(single).eval()
+    scorer = Scorer(whole, head)
+    scorer.gain.copy_(a)
+    scorer.offset.copy_(b)
+    return scorer.eval()
+
+
+def absorb(scorer: Scorer, scaler: Scaler | None) -> Scorer | None:
+    """The scorer for unscaled rows, if the scaling goes into its first layer without loss; else None.
+
+    Not with padding, whose zeros mean "average" only after scaling; not per context; not where
+    the mean is so far from 0 that float32 would feel it.
+    """
+    net = scorer.net
+    if scaler is None:
+        return scorer
+    if not isinstance(net, StackedNet) or scaler.contexts or (net.spec.convs and net.spec.convs[0].padding):
+        return None
+    mean, std = (torch.from_numpy(x[0]) for x in (scaler.mean, scaler.std))
+    if bool((mean.abs() > 100.0 * std).any()):
+        return None
+    direct = copy.deepcopy(scorer)
+    own = direct.net
+    assert isinstance(own, StackedNet)
+    with torch.no_grad():
+        if net.spec.convs:
+            weight, bias = own.conv_weight[0], own.conv_bias[0]
+            scaled = weight.double() / std.reshape(-1, *[1] * (weight.ndim - 2))
+            bias.sub_(torch.einsum("oc...,c->o", scaled, mean))
+        else:
+            weight, bias = own.weight[0], own.bias[0]
+            each = weight.shape[1] // len(mean)
+            scaled = weight.double() / std.repeat_interleave(each)[:, None]
+            bias.sub_(torch.einsum("kio,i->ko", scaled, mean.repeat_interleave(each))[:, None])
+        weight.copy_(scaled)
+    return direct
+
+
+def as_source(net: Any) -> NetSpec | nn.Module | Callable[[], nn.Module]:
+    """A description, a module or a factory, or a clear error."""
+    if isinstance(net, NetSpec):
+        return net
+    if isinstance(net, nn.Module):
+        return copy.deepcopy(net)
+    if callable(net):
+        factory: Callable[[], nn.Module] = net
+        return factory
+    raise InputError(
+        "a network must be a NetSpec, a torch.nn.Module or a function that makes one, "
+        f"not {type(net).__name__}"
+    )
+
+
+def _part(weights: dict[str, Tensor], start: str) -> dict[str, Tensor]:
+    return {name.removeprefix(start): value for name, value in weights.items() if name.startswith(start)}

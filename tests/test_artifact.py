@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import ast
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import coad
+from coad import artifact
+from coad.exceptions import CoadError, FileError, InputError, NotFittedError
+from coad.learned import CoAD, load
+
+
+def data(n: int = 300) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    s, q = rng.normal(size=(2, n, 3))
+    s[:40] += 4
+    q[:40] -= 4
+    return s, q
+
+
+@pytest.fixture(scope="module")
+def model() -> CoAD:
+    return CoAD([0.5, math.inf], n_seeds=2, epochs=40, random_state=0, batch_size=240).fit(*data())
+
+
+def test_loaded_model_scores_decides_and_tells_the_same(model, tmp_path):
+    model.at(0.5)
+    model.fitted_[0.5].thresholds = (0.4, math.inf)
+    model.save(tmp_path / "m")
+    model.fitted_[0.5].thresholds = None
+    again = load(tmp_path / "m")
+    s, q = data()
+    for beta in (0.5, math.inf):
+        assert np.array_equal(model.at(beta).score_samples(s, q), again.at(beta).score_samples(s, q))
+        assert again.at(beta).seeds_ == model.at(beta).seeds_
+    assert again.fitted_[0.5].thresholds == (0.4, math.inf)
+    assert again.alpha_ == model.alpha_
+    assert again.get_params()["beta"] == [0.5, math.inf]
+    facts = json.loads((tmp_path / "m" / "model.json").read_text())
+    assert {"versions", "schema", "scaling", "metric", "alpha", "format_version"} <= facts.keys()
+
+
+def test_saving_twice_replaces_and_a_foreign_folder_is_left_alone(model, tmp_path):
+    model.save(tmp_path / "m")
+    model.save(tmp_path / "m")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m"]
+    other = tmp_path / "thesis"
+    other.mkdir()
+    (other / "chapter.tex").write_text("x")
+    with pytest.raises(FileError, match="not a saved model"):
+        model.save(other)
+    assert (other / "chapter.tex").exists()
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
+@pytest.mark.parametrize("keep", [0, 10, 0.5, 0.99])
+def test_truncated_folder_is_a_clear_error(model, tmp_path, name, keep):
+    model.save(tmp_path / "m")
+    path = tmp_path / "m" / name
+    content = path.read_bytes()
+    path.write_bytes(content[: int(keep * len(content)) if isinstance(keep, float) else keep])
+    with pytest.raises(FileError, match=r"truncated|checksum"):
+        load(tmp_path / "m")
+
+
+def test_edited_weights_and_edited_facts_are_noticed(model, tmp_path):
+    model.save(tmp_path / "m")
+    weights, facts = tmp_path / "m" / "model.safetensors", tmp_path / "m" / "model.json"
+    good = weights.read_bytes()
+    weights.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    with pytest.raises(FileError, match="checksum"):
+        load(tmp_path / "m")
+    weights.write_bytes(good)
+    edited = json.loads(facts.read_text())
+    edited["fitted"][0]["threshold"] = 0.01
+    facts.write_text(json.dumps(edited))
+    with pytest.raises(FileError, match="changed"):
+        load(tmp_path / "m")
+
+
+def test_newer_format_asks_for_a_newer_coad(model, tmp_path):
+    model.save(tmp_path / "m")
+    facts = tmp_path / "m" / "model.json"
+    newer = json.loads(facts.read_text())
+    newer["format_version"] = artifact.FORMAT_VERSION + 1
+    facts.write_text(json.dumps(newer))
+    with pytest.raises(FileError, match="newer coad"):
+        load(tmp_path / "m")
+
+
+def test_missing_folder_and_unfitted_model_are_clear(tmp_path):
+    with pytest.raises(FileError, match="not a saved model"):
+        load(tmp_path / "nothing")
+    with pytest.raises(NotFittedError):
+        CoAD().save(tmp_path / "m")
+
+
+class Bomb:
+    def __reduce__(self):
+        return (Path.touch, (Path("exploded"),))
+
+
+def test_hostile_folder_runs_nothing(model, tmp_path, monkeypatch):
+    import pickle
+
+    monkeypatch.chdir(tmp_path)
+    bomb = pickle.dumps(Bomb())
+    model.save(tmp_path / "m")
+    facts = json.loads((tmp_path / "m" / "model.json").read_text())
+    (tmp_path / "m" / "model.safetensors").write_bytes(bomb)
+    for change in (
+        {},
+        {"weights_sha256": __import__("hashlib").sha256(bomb).hexdigest()},
+        {"nets": [{"kind": "module", "name": "os.system", "input_shape": [3]}] * 2},
+        {"fitted": "x"},
+        {"settings": {"net": "os.system", "beta": {"__class__": "x"}}},
+        {"schema": None},
+    ):
+        hostile = {**facts, **change}
+        hostile.pop("checksum")
+        hostile["checksum"] = artifact._checksum(hostile)
+        (tmp_path / "m" / "model.json").write_text(json.dumps(hostile))
+        with pytest.raises(CoadError):
+            load(tmp_path / "m")
+    for junk in (b"[" * 100_000, b"null", b"\xff\xfe", bomb):
+        (tmp_path / "m" / "model.json").write_bytes(junk)
+        with pytest.raises(CoadError):
+            load(tmp_path / "m")
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_own_module_is_named_and_must_be_handed_in(tmp_path):
+    def net() -> nn.Module:
+        return nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1))
+
+    s, q = data()
+    model = CoAD(net=(net, net), alpha=0.1, n_seeds=2, epochs=60, random_state=0, batch_size=240).fit(s, q)
+    model.save(tmp_path / "m")
+    with pytest.raises(InputError, match="of your own"):
+        load(tmp_path / "m")
+    again = load(tmp_path / "m", nets=(net(), net()))
+    assert np.array_equal(model.score_samples(s, q), again.score_samples(s, q))
+
+
+def test_full_disk_keeps_the_old_model_and_the_one_in_memory(model, tmp_path, monkeypatch):
+    model.save(tmp_path / "m")
+    before = (tmp_path / "m" / "model.safetensors").read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(artifact.os, "fsync", full)
+    with pytest.raises(FileError, match=r"No space left.*still in memory"):
+        model.save(tmp_path / "m")
+    monkeypatch.undo()
+    assert (tmp_path / "m" / "model.safetensors").read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+    assert len(load(tmp_path / "m").fitted_) == 2
+
+
+def test_no_pickle_anywhere_in_the_package():
+    forbidden = {"pickle", "cPickle", "dill", "joblib", "cloudpickle", "shelve", "marshal"}
+    for path in Path(coad.__file__).parent.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                assert not forbidden & {name.name.split(".")[0] for name in node.names}, path
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                assert (node.module or "").split(".")[0] not in forbidden, path
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                assert (node.value.id, node.attr) not in {("torch", "load"), ("torch", "save")}, path
+            elif isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+                assert isinstance(node.value, ast.Constant), path
+                assert node.value.value is False, path
+    assert torch is not None

@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from torch import nn
+
+from coad.exceptions import CoadWarning, InputError, NoCoincidenceWarning, NotFittedError
+from coad.learned import CoAD
+from coad.nets import NetSpec, preset
+from coad.scaling import MIN_ROWS, Scaler
+
+
+def data(n: int = 600, seed: int = 0, rate: float = 0.1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    s, q = rng.normal(size=(2, n, 4))
+    event = rng.random(n) < rate
+    s[event] += 3
+    q[event] -= 3
+    return s, q, event
+
+
+def quick(**changes) -> CoAD:
+    return CoAD(**{"n_seeds": 2, "epochs": 60, "random_state": 0, **changes})
+
+
+@pytest.fixture(scope="module")
+def fitted() -> CoAD:
+    s, q, _ = data()
+    return quick().fit(s, q)
+
+
+def test_defaults_find_the_events_without_being_told_anything(fitted):
+    s, q, event = data(seed=1)
+    flag = fitted.predict(s, q)
+    assert flag.dtype == bool
+    assert flag[event].mean() > 0.9
+    assert flag[~event].mean() < 0.02
+    assert fitted.status_ == "found"
+    assert 0.05 < fitted.alpha_ < 0.15
+    assert "recall head" in fitted.alpha_how_
+    assert {r.status for r in fitted.seeds_} <= {"ok", "worse optimum", "collapsed"}
+    assert any(r.status == "ok" for r in fitted.seeds_)
+
+
+def test_score_is_the_product_and_thresholds_can_be_set_and_tuned(fitted):
+    s, q, event = data(seed=1)
+    view = fitted.at(1.0)
+    p_s, p_q = view.confidences(s, q)
+    assert np.array_equal(view.score_samples(s, q), p_s * p_q)
+    assert np.array_equal(view.predict(s, q), p_s * p_q > 0.5)
+    assert np.array_equal(view.set_threshold(0.2).predict(s, q), p_s * p_q > 0.2)
+    assert np.array_equal(view.set_threshold(p_s=0.3, p_q=0.6).predict(s, q), (p_s > 0.3) & (p_q > 0.6))
+    flag = view.tune(s, q, beta=1.0).predict(s, q)
+    assert flag[event].mean() > 0.9
+    assert flag[~event].mean() < 0.02
+    assert np.array_equal(fitted.predict(s, q), p_s * p_q > 0.5), "a view must not change its parent"
+    with pytest.raises(InputError, match="either product"):
+        view.set_threshold(p_s=0.3)
+    with pytest.raises(InputError, match=r"\[0, 1\]"):
+        view.set_threshold(1.5)
+
+
+def test_evaluation_carries_intervals_and_a_p_value(fitted):
+    s, q, event = data(seed=1)
+    result = fitted.evaluate(s, q)
+    assert result.status == "found"
+    assert result.p_value < 0.01
+    low, high = result.joint_interval
+    assert low < result.joint_fraction < high
+    assert low < event.mean() * 1.5
+    assert result.fbeta_interval[0] <= result.fbeta_hat <= result.fbeta_interval[1]
+    nothing = fitted.evaluate(s, np.random.default_rng(0).permutation(q))
+    assert nothing.status == "no coincidence"
+
+
+@pytest.mark.parametrize("beta", [0.3, 1.0])
+def test_independent_inputs_are_said_to_be_so_and_nothing_is_flagged(beta):
+    s, q, _ = data(400, rate=0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoadWarning)
+        with pytest.warns(NoCoincidenceWarning, match="nothing will be flagged"):
+            model = quick(beta=beta).fit(s, q)
+    assert model.status_ == "no coincidence"
+    assert not model.predict(s * 10, q * 10).any()
+
+
+def test_a_list_of_beta_gives_a_detector_for_each():
+    s, q, event = data()
+    model = quick(beta=[0.3, 1, math.inf]).fit(s, q)
+    for beta in (0.3, 1, math.inf):
+        flag = model.at(beta).predict(s, q)
+        assert flag[event].mean() > 0.9
+        assert flag[~event].mean() < 0.05
+    with pytest.raises(InputError, match="several beta"):
+        model.predict(s, q)
+    with pytest.raises(InputError, match="was not trained"):
+        model.at(7)
+
+
+@pytest.mark.parametrize("shape", [(3, 40), (1, 12, 12)])
+def test_series_and_images_are_taken_as_they_are(shape):
+    rng = np.random.default_rng(0)
+    s, q = rng.normal(size=(2, 300, *shape)).astype(np.float32)
+    s[:45] += 1.5
+    q[:45] -= 1.5
+    model = quick(epochs=50).fit(torch.from_numpy(s), q)
+    flag = model.predict(s, q)
+    assert flag[:45].mean() > 0.9
+    assert flag[45:].mean() < 0.05
+    z_s, _ = model.latent(s, q)
+    assert z_s.shape[0] == 300
+
+
+@pytest.mark.parametrize(("shape", "net"), [((4,), None), ((3, 4), NetSpec(hidden=(5,))), ((2, 30), "rf")])
+def test_scaling_inside_the_first_layer_changes_no_score(shape, net):
+    rng = np.random.default_rng(0)
+    s = rng.normal(5, [[3]] if len(shape) == 2 else 3, (200, *shape)).astype(np.float32)
+    q = rng.normal(-2, 7, (200, *shape)).astype(np.float32)
+    net = (preset("rf")[0], preset("rf")[0]) if net == "rf" else net
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoadWarning)
+        model = quick(epochs=2, net=net).fit(s, q)
+    p_s, p_q = model.confidences(s, q)
+    own = model.fitted_[1.0]
+    assert None not in own.direct
+    assert np.allclose(p_s, own.scorer_s.confidence([model.scaler_s_.transform(s)]), atol=1e-5)
+    assert np.allclose(p_q, own.scorer_q.confidence([model.scaler_q_.transform(q)]), atol=1e-5)
+
+
+def test_frames_and_tensors_give_what_arrays_give(fitted):
+    s, q, _ = data(seed=2)
+    frame = pd.DataFrame(s, columns=list("abcd"))
+    want = fitted.score_samples(s, q)
+    assert np.array_equal(fitted.score_samples(frame, torch.from_numpy(q)), want)
+
+
+def test_users_own_modules_are_trained_and_alpha_is_found_by_a_pilot():
+    def net() -> nn.Module:
+        return nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1), nn.Flatten(0))
+
+    s, q, event = data()
+    model = quick(net=(net(), net)).fit(s, q)
+    assert "first run" in model.alpha_how_
+    assert model.predict(s, q)[event].mean() > 0.9
+
+
+def test_context_is_measured_within_and_unseen_ones_are_scaled_by_the_pool():
+    rng = np.random.default_rng(0)
+    s, q, event = data(900)
+    regime = rng.integers(0, 2, 900)
+    # The regime moves both inputs at once: without context it is the strongest coincidence.
+    s[:, 0] += 8 * regime
+    q[:, 0] += 8 * regime
+    model = quick().fit(s, q, context=regime)
+    flag = model.predict(s, q, context=regime)
+    assert flag[event].mean() > 0.9
+    assert flag[~event].mean() < 0.05
+    assert np.isfinite(model.score_samples(s, q, context=np.full(900, 7))).all()
+    with pytest.raises(InputError, match="context"):
+        model.predict(s, q)
+    assert model.evaluate(s, q, context=regime).status == "found"
+
+
+def test_scaler_rules():
+    rng = np.random.default_rng(0)
+    x = rng.normal(3, 2, (200, 2, 5)).astype(np.float32)
+    x[:, 1] = 4.0
+    scaled = Scaler.fit(x).transform(x)
+    assert abs(scaled[:, 0].mean()) < 1e-5
+    assert scaled[:, 0].std() == pytest.approx(1, abs=1e-4)
+    assert np.abs(scaled[:, 1]).max() < 1e-5
+    context = np.array(["a"] * 150 + ["b"] * (50 - MIN_ROWS + 1) + ["c"] * (MIN_ROWS - 1))
+    scaler = Scaler.fit(x, context)
+    assert scaler.contexts == ("a", "b")
+    pooled = Scaler.fit(x).transform(x)
+    assert np.allclose(scaler.transform(x, context)[context == "c"], pooled[context == "c"])
+    again = Scaler.from_dict(scaler.to_dict())
+    assert np.array_equal(again.transform(x, context), scaler.transform(x, context))
+
+
+def test_same_seed_same_scores_and_the_global_generators_are_untouched():
+    s, q, _ = data(200)
+    torch_state, numpy_state = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    one, two = (quick(epochs=30, batch_size=160).fit(s, q).score_samples(s, q) for _ in range(2))
+    assert np.array_equal(one, two)
+    assert torch.equal(torch.random.get_rng_state(), torch_state)
+    assert np.array_equal(np.random.get_state()[1], numpy_state)  # noqa: NPY002
+
+
+def test_constructor_stores_and_clone_works():
+    model = CoAD(beta=[1, 2], net=NetSpec(hidden=(4,)), n_seeds=7)
+    assert clone(model).get_params() == model.get_params()
+    assert CoAD(beta=-5).beta == -5
+    with pytest.raises(NotFittedError, match="call fit"):
+        model.predict(np.zeros((3, 1)), np.zeros((3, 1)))
+
+
+def test_fit_goes_on_from_its_checkpoint(tmp_path, caplog):
+    s, q, _ = data(200)
+    first = quick(epochs=30, checkpoint=tmp_path, batch_size=160).fit(s, q)
+    with caplog.at_level(logging.INFO, "coad.training"):
+        second = quick(epochs=30, checkpoint=tmp_path, batch_size=160).fit(s, q)
+    assert "resumed" in caplog.text
+    assert np.array_equal(first.score_samples(s, q), second.score_samples(s, q))
+    with pytest.raises(InputError, match="another run"):
+        quick(epochs=30, checkpoint=tmp_path, batch_size=160).fit(s + 1, q)
+
+
+BAD = [
+    ("rows", lambda s, q: (s[:-1], q), {}),
+    ("too few", lambda s, q: (s[:49], q[:49]), {}),
+    ("constant", lambda s, q: (np.ones_like(s), q), {}),
+    (r"missing.*row 7", lambda s, q: (np.where(np.arange(len(s))[:, None] == 7, np.nan, s), q), {}),
+    ("infinite", lambda s, q: (s, np.where(q > 2, np.inf, q)), {}),
+    ("numbers", lambda s, q: (s.astype(str), q), {}),
+    ("numbers", lambda s, q: (s.astype(object), q), {}),
+    ("shape", lambda s, q: (s[:, :, None, None, None], q), {}),
+    ("empty list", lambda s, q: (s, q), {"beta": []}),
+    ("ascend", lambda s, q: (s, q), {"beta": [1, 0.5]}),
+    ("0 or more", lambda s, q: (s, q), {"beta": math.nan}),
+    ("alpha", lambda s, q: (s, q), {"alpha": 0.9}),
+    ("one logit", lambda s, q: (s, q), {"net": (nn.Linear(4, 3), nn.Linear(4, 1))}),
+    ("pair", lambda s, q: (s, q), {"net": 3}),
+    ("validation", lambda s, q: (s, q), {"validation": 1.5}),
+    ("group", lambda s, q: (s, q), {"split": "group"}),
+]
+
+
+@pytest.mark.parametrize(("words", "change", "settings"), BAD)
+def test_bad_input_is_a_clear_error(words, change, settings):
+    s, q, _ = data(200)
+    with pytest.raises(InputError, match=words):
+        quick(**settings).fit(*change(s, q))
+
+
+def test_integers_and_small_batches_are_warned_of():
+    s, q, _ = data(300)
+    with pytest.warns(CoadWarning, match="int64 numbers"):
+        quick(epochs=30).fit((s * 100).astype(np.int64), q)
+    with pytest.warns(CoadWarning, match=r"holds about 1\.\d anomalies"):
+        quick(epochs=20, batch_size=16, alpha=0.1).fit(s, q)
+
+
+def test_new_rows_of_another_shape_are_refused(fitted):
+    s, q, _ = data(100)
+    with pytest.raises(InputError, match="fitted on"):
+        fitted.predict(s[:, :3], q)
