@@ -1,4 +1,4 @@
-"""Run every benchmark, or those named: ``python -m benchmarks search honesty``."""
+"""Run every quick benchmark, or those named: ``python -m benchmarks search honesty``."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from importlib import import_module
 from pathlib import Path
 
 NAMES = ("search", "honesty", "startup")
+#: Run only by name: they take many minutes, or room on disk.
+LONG = ("regime_level", "slices", "streaming")
 
 
 def main() -> None:
     here = Path(__file__).parent
     sys.path[:0] = [str(here.parent / "tests")]  # for the slow references
     wanted = sys.argv[1:] or NAMES
-    unknown = set(wanted) - set(NAMES)
+    unknown = set(wanted) - {*NAMES, *LONG}
     if unknown:
-        sys.exit(f"unknown benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+        sys.exit(f"unknown benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES + LONG)}")
     for name in wanted:
         import_module(f"benchmarks.{name}").run()
 

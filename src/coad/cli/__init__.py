@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 import typer
 
-from coad.cli import demo, reproduce, thresholds
+from coad.cli import bench, demo, evaluate, fit, reproduce, score, thresholds
 from coad.exceptions import CoadError
 
 app = typer.Typer(
@@ -20,7 +21,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("thresholds")(thresholds.thresholds)
+app.command("fit")(fit.fit)
+app.command("score")(score.score)
+app.command("evaluate")(evaluate.evaluate)
 app.command("demo")(demo.demo)
+app.command("bench")(bench.bench)
 app.add_typer(reproduce.app, name="reproduce")
 
 
@@ -38,6 +43,9 @@ def _root(
 
 def main() -> None:
     """Run the command line; what a user got wrong is one line and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal without Greek letters still gets an answer
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app()
     except CoadError as error:

@@ -1,0 +1,44 @@
+"""``coad score``: p_s, p_q, score and flag of every row or window, from a saved model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coad.cli._print import out, percent
+
+
+def score(
+    model: Annotated[Path, typer.Argument(help="Folder that coad fit wrote.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="Table, array file, folder or glob.", show_default=False)
+    ] = None,
+    output: Annotated[Path, typer.Option("--out", help="Scores as .parquet or .csv.")] = Path(
+        "scores.parquet"
+    ),
+    s_file: Annotated[Path | None, typer.Option(help="Source of s, for a model of two clocks.")] = None,
+    q_file: Annotated[Path | None, typer.Option(help="Source of q.")] = None,
+) -> None:
+    """Score new files, in bounded memory however large they are."""
+    from coad.cli._options import name_bad_files, notes, one_or_two, say_unseen, total_rows
+    from coad.cli._progress import progress
+    from coad.recipe import load_model
+    from coad.scoring import score_files
+
+    source = one_or_two(file, s_file, q_file)
+    detector, recipe = load_model(model)
+    with notes(), progress("scoring", total_rows(source)) as advance:
+        done = score_files(detector, recipe, source, output, progress=advance)
+    what = "windows" if recipe.layout.window is not None else "pairs"
+    out(f"{done.n_rows:,} rows, {done.n_pairs:,} {what}")
+    if detector.status_ == "no coincidence":
+        out("no coincidence: training found none, so nothing is flagged")
+    else:
+        out(f"{done.n_flagged:,} flagged ({percent(done.n_flagged / max(done.n_pairs, 1))})")
+    say_unseen(done.unseen)
+    out(f"scores: {output}")
+    if done.bad_files:
+        name_bad_files(done.bad_files)
+        raise typer.Exit(1)

@@ -1,0 +1,139 @@
+"""A model together with how its files are read: what ``coad fit`` leaves for ``score`` and ``evaluate``."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coad.exceptions import FileError, InputError
+from coad.io.layout import Layout
+
+if TYPE_CHECKING:
+    from coad.learned import CoAD
+
+__all__ = ["Clocks", "Recipe", "check_target", "load_model", "save_model"]
+
+_MODEL, _LAYOUT = "model.json", "layout.json"
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """How two sources with a clock each are brought together; see :func:`coad.io.read_two_clocks`."""
+
+    how: str = "nearest"
+    tolerance: str | None = None
+    time_q: str | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How files become the pairs of a model: the layout, two clocks if there are, means that fill gaps.
+
+    >>> recipe = Recipe(Layout(s=("a",), q=("b",)), Clocks("hold", "50ms"))
+    >>> Recipe.from_dict(recipe.to_dict()) == recipe
+    True
+    """
+
+    layout: Layout
+    clocks: Clocks | None = None
+    means: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        values: dict[str, Any] = {"format": "coad layout", "layout": self.layout.to_dict()}
+        if self.clocks is not None:
+            values["clocks"] = {k: v for k, v in vars(self.clocks).items() if v is not None}
+        if self.means:
+            values["means"] = {name: np.asarray(value).tolist() for name, value in self.means.items()}
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Recipe:
+        """The inverse of :meth:`to_dict`."""
+        clocks = values.get("clocks")
+        return cls(
+            Layout.from_dict(values["layout"]),
+            None if clocks is None else Clocks(**clocks),
+            dict(values.get("means", {})),
+        )
+
+
+def check_target(folder: Path) -> Path:
+    """Refuse, before any work is done, a folder that holds something else than a model."""
+    folder = folder.absolute()
+    if folder.is_dir():
+        if any(folder.iterdir()) and not (folder / _MODEL).is_file():
+            raise FileError(
+                f"{folder} exists and holds no model; choose another --out, or remove it yourself"
+            )
+    elif folder.exists():
+        raise FileError(f"{folder} is a file; --out names a folder for the model")
+    parent = next(one for one in folder.parents if one.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise FileError(f"cannot write {folder}: no permission to write in {parent}")
+    return folder
+
+
+def save_model(model: CoAD, recipe: Recipe, folder: Path) -> None:
+    """Write the model and its recipe as one folder; an old model is replaced once the new one is complete."""
+    folder = check_target(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as draft:
+            new = Path(draft) / "new"
+            model.save(new)
+            text = json.dumps(recipe.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+            (new / _LAYOUT).write_text(text, encoding="utf-8")
+            _swap(new, folder, Path(draft) / "old")
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(f"the model could not be saved to {folder}: {error.strerror or error}") from error
+
+
+def load_model(folder: Path) -> tuple[CoAD, Recipe]:
+    """Read what :func:`save_model` wrote."""
+    if not folder.is_dir():
+        what = "is not a folder" if folder.exists() else "does not exist"
+        raise FileError(f"{folder} {what}; name the folder that coad fit wrote")
+    from coad.learned import load
+
+    model = load(folder)
+    path = folder / _LAYOUT
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if values["format"] != "coad layout":
+            raise ValueError("it is of another format")
+        return model, Recipe.from_dict(values)
+    except FileNotFoundError:
+        raise FileError(
+            f"{folder} has no {_LAYOUT}: the model was not made by coad fit, so how to read files is not "
+            "known; use it from Python, coad.learned.load(folder)"
+        ) from None
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise FileError(f"{path} does not describe a layout: {error}") from error
+        raise FileError(f"{path} is truncated or was changed ({error})") from error
+
+
+def _swap(new: Path, folder: Path, old: Path) -> None:
+    """Put ``new`` in the place of ``folder``, which moves to ``old``; at no moment is half a model there."""
+    if folder.exists():
+        folder.replace(old)
+    try:
+        new.replace(folder)
+    except OSError:
+        if old.exists():
+            old.replace(folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
