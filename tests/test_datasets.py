@@ -129,7 +129,9 @@ def test_a_download_with_the_wrong_content_is_refused_and_not_kept(
     assert list((nowhere / "cache" / "coad" / "set").iterdir()) == []
 
 
-@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(WORDS)[:-9], b""])
+@pytest.mark.parametrize(
+    "content", [b"not gzip", gzip.compress(WORDS)[:-9], b""], ids=["no gzip", "cut short", "empty"]
+)
 def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "words.gz"
     path.write_bytes(content)
