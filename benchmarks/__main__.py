@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-NAMES = ("search", "honesty", "startup")
+NAMES = ("search", "honesty", "startup", "learned")
 #: Run only by name: they take many minutes, or room on disk.
 LONG = ("regime_level", "slices", "streaming")
 
