@@ -139,7 +139,7 @@ class StackedNet(nn.Module):
         self.input_shape = tuple(input_shape)
         self.members = len(seeds)
         self.outputs = outputs
-        self.channels_last = False
+        self._channels_last = False
         sizes = spec.sizes(input_shape)
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
         self.conv_weight, self.conv_bias = nn.ParameterList(), nn.ParameterList()
@@ -157,6 +157,21 @@ class StackedNet(nn.Module):
             weight, bias = _initial(generators, (fan_in, fan_out), (1, fan_out), fan_in)
             self.weight.append(weight)
             self.bias.append(bias)
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether convolutions run on PyTorch's channels-last kernels."""
+        return self._channels_last
+
+    @channels_last.setter
+    def channels_last(self, value: bool) -> None:
+        # The weights are laid out once: turned at every step, their gradients come out in the slow layout.
+        self._channels_last = value
+        layout = torch.channels_last if value else torch.contiguous_format
+        for weight in self.conv_weight:
+            image = weight.data.unsqueeze(2) if weight.ndim == 3 else weight.data
+            image = image.contiguous(memory_format=layout)
+            weight.data = image.squeeze(2) if weight.ndim == 3 else image
 
     def forward(self, x: Tensor) -> Tensor:
         latent = self.latent(x)
@@ -186,8 +201,6 @@ class StackedNet(nn.Module):
             x = x.unsqueeze(2) if i == 0 else x
             weight, stride, padding = weight.unsqueeze(2), (1, conv.stride), (0, conv.padding)
         if self.channels_last:
-            # The weight decides too: with one input channel, the layout of x says nothing.
-            weight = weight.contiguous(memory_format=torch.channels_last)
             x = x.contiguous(memory_format=torch.channels_last) if i == 0 else x
         return F.conv2d(x, weight, bias, stride, padding, groups=groups)
 
