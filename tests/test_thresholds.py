@@ -31,6 +31,7 @@ def test_every_promised_field_is_there(result):
     assert 0 < result.precision_hat <= 1
     assert 0 < result.recall_hat <= 1
     assert result.p_value == pytest.approx(1 / 201)
+    assert (result.n_permutations, result.n_shifts) == (200, 200)
     assert result.interval == result.intervals.fbeta_hat
     low, high = result.interval
     assert low < result.fbeta_hat < high

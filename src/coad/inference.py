@@ -96,8 +96,8 @@ def permutation_test(
     return PermutationTest((1 + at_least) / (1 + n_permutations), observed, evidence, best)
 
 
-def shift_test(grid: ThresholdGrid, *, n_shifts: int, rng: np.random.Generator) -> float:
-    """The p-value when one input is moved in time instead of shuffled (the *time slides* of physics).
+def shift_test(grid: ThresholdGrid, *, n_shifts: int, rng: np.random.Generator) -> tuple[float, int]:
+    """The p-value, and the number of shifts behind it, when one input is moved in time instead of shuffled (the *time slides* of physics).
 
     Shuffling rows takes them for independent. Slow inputs are not: two that have nothing
     in common drift together now and then. Moving one of them as a whole keeps each input's
@@ -110,7 +110,7 @@ def shift_test(grid: ThresholdGrid, *, n_shifts: int, rng: np.random.Generator) 
         float(grid.evidence(grid.joint_at_nodes(grid.shifted(rng)).sum(0))) >= observed * (1 - 1e-12)
         for _ in range(draws)
     )
-    return (1 + at_least) / (1 + draws)
+    return (1 + at_least) / (1 + draws), draws
 
 
 def _shuffled_cells(grid: ThresholdGrid, draws: int, rng: np.random.Generator) -> IntArray:

@@ -93,6 +93,7 @@ class ThresholdResult:
     interval: tuple[float, float] | None  # of F̂, 95 %
     intervals: Intervals | None  # of F̂, P̂, R̂ and α
     n_permutations: int
+    n_shifts: int  # fewer than n_permutations when there are millions of rows
     alpha_source: Literal["auto", "given"]
     n_strata: int
     candidate: Candidate | None
@@ -204,6 +205,7 @@ class _Selection:
         self.rng = as_generator(random_state)
         self.search = PairSearch(s, q, code)
         self.shift_p_value: float | None = None
+        self.n_shifts = 0
 
     def result(self) -> ThresholdResult:
         for groups, score, name in ((self.search.s, self.s, "score_s"), (self.search.q, self.q, "score_q")):
@@ -240,7 +242,7 @@ class _Selection:
                     candidate,
                     test,
                 )
-            self.shift_p_value = shift_test(grid, n_shifts=self.n_permutations, rng=self.rng)
+            self.shift_p_value, self.n_shifts = shift_test(grid, n_shifts=self.n_permutations, rng=self.rng)
         intervals = resampled_intervals(
             grid,
             best,
@@ -351,6 +353,7 @@ class _Selection:
             "n_rows": self.search.n,
             "p_value": None if test is None else test.p_value,
             "shift_p_value": self.shift_p_value,
+            "n_shifts": self.n_shifts,
             "n_permutations": 0 if test is None else self.n_permutations,
             "alpha_source": "auto" if self.given is None else "given",
             "n_strata": 1 if self.code is None else int(self.code.max()) + 1,
