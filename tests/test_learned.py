@@ -252,3 +252,12 @@ def test_new_rows_of_another_shape_are_refused(fitted):
     s, q, _ = data(100)
     with pytest.raises(InputError, match="fitted on"):
         fitted.predict(s[:, :3], q)
+
+
+def test_a_factor_shared_by_a_third_of_the_rows_is_called_a_regime_and_not_an_anomaly() -> None:
+    rng = np.random.default_rng(0)
+    regime = rng.random(900) < 0.4
+    s, q = rng.normal(size=(2, 900, 3)) + 4 * regime[:, None]
+    det = CoAD(epochs=30, n_seeds=1, random_state=0).fit(s, q)
+    assert det.status_ == "shared regime suspected"
+    assert det.evaluate(s, q).status == "shared regime suspected"

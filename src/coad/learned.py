@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 
 from coad._typing import ArrayLike, BoolArray, FloatArray
 from coad.exceptions import InputError, NoCoincidenceWarning, NotFittedError
+from coad.inference import MAX_PLAUSIBLE_RATE
 from coad.objective import Preset
 from coad.scaling import Scaler
 from coad.training.configure import (
@@ -28,7 +29,7 @@ from coad.training.configure import (
 )
 from coad.training.duo import Rows, StoredRows, fingerprint
 from coad.training.inputs import as_context, as_pair, reject_constant, scaled_blocks, unpacked
-from coad.training.judge import Evaluation, judge
+from coad.training.judge import Evaluation, judge, verdict
 from coad.training.model import Blueprint, Fitted, SeedReport, absorb, fold
 from coad.training.null import p_value
 from coad.training.seeds import estimated_alpha, report_seeds, train_seeds
@@ -245,7 +246,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
                 seeds=table,
                 seed=best.seed,
                 p_value=chance,
-                status="found" if found else "no coincidence",
+                status=verdict(found, best.true_positives, self._plausible_rate()),
             )
             if not found:
                 warnings.warn(
@@ -339,7 +340,12 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
             context=None if labels is None else np.unique(labels, return_inverse=True)[1],
             seed=self.random_state_,
             significance=self.significance,
+            plausible=self._plausible_rate(),
         )
+
+    def _plausible_rate(self) -> float:
+        """More true joint events than this are not anomalies any more."""
+        return MAX_PLAUSIBLE_RATE if self.alpha == "auto" else 2 * float(self.alpha)
 
     def set_threshold(
         self, product: float | None = None, *, p_s: float | None = None, p_q: float | None = None
@@ -386,7 +392,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
 
     @property
     def status_(self) -> str:
-        """``"found"`` or ``"no coincidence"``."""
+        """``"found"``, ``"no coincidence"`` or ``"shared regime suspected"``."""
         return self._only().status
 
     @property

@@ -52,8 +52,12 @@ def judge(
     context: NDArray[np.int64] | None,
     seed: int,
     significance: float,
+    plausible: float,
 ) -> Evaluation:
-    """Evaluate confidences that were fixed beforehand."""
+    """Evaluate confidences that were fixed beforehand.
+
+    More true joint events than the rate ``plausible``, surely, are a shared regime and not anomalies.
+    """
     rng = np.random.default_rng([seed, 0xE7A1])
     moments = Moments.of(p_s, p_q, context)
     names = ("fbeta_hat", "precision_hat", "recall_hat", "joint_fraction")
@@ -75,8 +79,19 @@ def judge(
         joint_interval=intervals["joint_fraction"],
         p_value=chance,
         flagged=flagged,
-        status="found" if chance <= significance else "no coincidence",
+        status=verdict(chance <= significance, intervals["recall_hat"][0] * alpha, plausible),
     )
+
+
+def verdict(found: bool, rate: float, plausible: float) -> str:
+    """The status: one of the three that :func:`coad.select_thresholds` has.
+
+    >>> verdict(True, 0.4, 0.25)
+    'shared regime suspected'
+    """
+    if not found:
+        return "no coincidence"
+    return "shared regime suspected" if rate > plausible else "found"
 
 
 def _figures(moments: Moments, beta: float, alpha: float) -> list[float]:
