@@ -193,25 +193,11 @@ def _groups(score, rows):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, inline="always", error_model="numpy")
-def _chance_rows(joint, a, b, n, kind, naive):  # type: ignore[no-untyped-def]
-    """D in rows, for a stratum of n rows with a and b flagged and ``joint`` both."""
-    if kind == 2:
-        return joint
-    if kind == 3:
-        return 0.0
-    if naive:
-        chance = a * b / n
-    else:
-        quiet = (n - a) * (n - b)
-        chance = n * (a - joint) * (b - joint) / quiet if quiet > 0 else joint
-    if kind == 1:
-        chance = max(0.0, chance + (chance - joint) / (n - 1.0))
-    return chance
+def _chance_rows(joint_low, joint_high, only_s, only_q, a, b, n, kind, naive):  # type: ignore[no-untyped-def]
+    """The least D in rows of a stratum over a box (see the module's text); D itself for a single pair.
 
-
-@numba.njit(cache=True, inline="always", error_model="numpy")
-def _least_chance_rows(joint_low, joint_high, only_s, only_q, a, b, n, kind, naive):  # type: ignore[no-untyped-def]
-    """A lower bound of D in rows over a box (see the module's text)."""
+    ``only_s`` and ``only_q`` are rows flagged by one input alone, ``a`` and ``b`` rows flagged by each.
+    """
     if kind == 2:
         return joint_low
     if kind == 3:
@@ -235,10 +221,9 @@ def _evaluate(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k):  #
     chance = 0.0
     for c in range(len(sizes)):
         here = float(counts[p, t, c])
+        a, b = float(flagged_s[p, c]), float(flagged_q[t, c])
         joint += here
-        chance += _chance_rows(
-            here, float(flagged_s[p, c]), float(flagged_q[t, c]), float(sizes[c]), kinds[c], naive
-        )
+        chance += _chance_rows(here, here, a - here, b - here, a, b, float(sizes[c]), kinds[c], naive)
     if joint <= 0:
         return -np.inf, joint
     return (joint - chance) / (u * joint + k), joint
@@ -253,7 +238,7 @@ def _bound(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k):  # ty
         high = float(counts[p + 1, t + 1, c])
         a, b = float(flagged_s[p, c]), float(flagged_q[t, c])
         joint += high
-        chance += _least_chance_rows(
+        chance += _chance_rows(
             float(counts[p, t, c]),
             high,
             a - counts[p, t + 1, c],
