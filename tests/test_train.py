@@ -100,8 +100,8 @@ def test_micro_batches_step_like_the_whole_batch():
         run.duo.double().train()
         # Without Adam's step: it is the gradient that must be the same.
         run.optimizer = torch.optim.SGD(run.duo.parameters(), lr=0.0)
-        run._forward = run.duo
-        run._step(rows.s[:150].double(), rows.q[:150].double(), None)
+        run._forward = lambda s, q, noise, run=run: run.duo(s, q)
+        run._step(rows.s[:150].double(), rows.q[:150].double(), None, torch.Generator())
     for (name, a), b in zip(whole.duo.named_parameters(), parts.duo.parameters(), strict=True):
         if a.requires_grad:
             torch.testing.assert_close(

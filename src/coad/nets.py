@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from coad._convolutions import Step, convolve
 from coad.exceptions import InputError
 
 __all__ = ["Conv", "LoopedNet", "NetSpec", "NormalisedHead", "StackedNet", "default_spec", "preset"]
@@ -180,9 +181,8 @@ class StackedNet(nn.Module):
     def latent(self, x: Tensor) -> Tensor:
         """What the last layer is given: (members, n, width)."""
         k = self.members
-        for i, conv in enumerate(self.spec.convs):
-            # The members share the input, so the first convolution is a single wide one.
-            x = F.relu_(self._convolve(x, i, conv, groups=k if i else 1))
+        if self.spec.convs:
+            x = self._convolve(x)
         if self.spec.convs:
             h = x.reshape(x.shape[0], k, -1).transpose(0, 1)
         else:
@@ -191,18 +191,23 @@ class StackedNet(nn.Module):
             h = F.relu_(torch.baddbmm(bias, h, weight))
         return h
 
-    def _convolve(self, x: Tensor, i: int, conv: Conv, groups: int) -> Tensor:
-        weight, bias = self.conv_weight[i], self.conv_bias[i]
-        if weight.ndim == 3 and not self.channels_last:
-            return F.conv1d(x, weight, bias, conv.stride, conv.padding, groups=groups)
-        stride, padding = (conv.stride,) * 2, (conv.padding,) * 2
-        if weight.ndim == 3:
-            # As images of height 1: PyTorch's channels-last kernels exist for images only.
-            x = x.unsqueeze(2) if i == 0 else x
-            weight, stride, padding = weight.unsqueeze(2), (1, conv.stride), (0, conv.padding)
+    def _convolve(self, x: Tensor) -> Tensor:
+        weights: list[Tensor] = list(self.conv_weight)
+        steps: list[Step] = []
+        # As images of height 1: PyTorch's channels-last kernels exist for images only.
+        as_images = weights[0].ndim == 3 and self.channels_last
+        axes = weights[0].ndim - 2
+        for i, conv in enumerate(self.spec.convs):
+            stride, padding = (conv.stride,) * axes, (conv.padding,) * axes
+            if as_images:
+                stride, padding = (1, *stride), (0, *padding)
+            # The members share the input, so the first convolution is a single wide one.
+            steps.append((stride, padding, self.members if i else 1))
+        if as_images:
+            x, weights = x.unsqueeze(2), [weight.unsqueeze(2) for weight in weights]
         if self.channels_last:
-            x = x.contiguous(memory_format=torch.channels_last) if i == 0 else x
-        return F.conv2d(x, weight, bias, stride, padding, groups=groups)
+            x = x.contiguous(memory_format=torch.channels_last)
+        return convolve(x, weights, list(self.conv_bias), steps)
 
     def member(self, state: dict[str, Tensor], index: int) -> dict[str, Tensor]:
         """Views of one member's part of ``state``, named and laid out as a stack of one."""

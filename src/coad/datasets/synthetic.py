@@ -1,4 +1,4 @@
-"""Simulated scores: the paper's synthetic outliers, and noise that holds nothing."""
+"""Simulated data: the paper's synthetic outliers, noise that holds nothing, raw windows with events."""
 
 from __future__ import annotations
 
@@ -9,11 +9,25 @@ import numpy as np
 from coad._typing import BoolArray, FloatArray, RandomState
 from coad.exceptions import InputError
 
-__all__ = ["LabelledScores", "independent_noise", "synthetic_outliers"]
+__all__ = [
+    "LabelledScores",
+    "LabelledWindows",
+    "independent_noise",
+    "synthetic_outliers",
+    "synthetic_windows",
+]
 
 
 class LabelledScores(NamedTuple):
     """Two simulated scores per row and the hidden truth, which is for judging only."""
+
+    s: FloatArray
+    q: FloatArray
+    label: BoolArray
+
+
+class LabelledWindows(NamedTuple):
+    """Simulated windows of two sensors (n, 1, points) and the hidden truth, which is for judging only."""
 
     s: FloatArray
     q: FloatArray
@@ -61,3 +75,33 @@ def independent_noise(
     else:
         raise InputError(f"kind must be 'normal', 'heavy' or 'ties', not {kind!r}")
     return s, q
+
+
+def synthetic_windows(
+    n: int = 4000, rate: float = 0.05, random_state: RandomState = None, *, points: int = 64
+) -> LabelledWindows:
+    """Windows of a current (s) and of a vibration (q); an event is a dip in one and a burst in the other.
+
+    As many dips happen in s alone and as many bursts in q alone: faults of one sensor, no events.
+
+    >>> data = synthetic_windows(200, random_state=0)
+    >>> data.s.shape, data.q.shape, int(data.label.sum())
+    ((200, 1, 64), (200, 1, 64), 10)
+    """
+    if n < 1 or not 0 <= rate <= 1 / 3:
+        raise InputError(f"n must be positive and rate in [0, 1/3], not {n} and {rate}")
+    rng = np.random.default_rng(random_state)
+    each = round(rate * n)
+    # 0 is normal, 1 an event, 2 a fault of s alone, 3 a fault of q alone.
+    kind = rng.permutation(np.repeat([1, 2, 3, 0], [each, each, each, n - 3 * each]))
+    t = np.arange(points)
+    phase = rng.uniform(0, 2 * np.pi, (2, n, 1))
+    s = np.sin(2 * np.pi * t / 16 + phase[0]) + 0.3 * rng.normal(size=(n, points))
+    q = np.sin(2 * np.pi * t / 5 + phase[1]) + 0.6 * rng.normal(size=(n, points))
+    middle = rng.uniform(0.25, 0.75, (2, n, 1)) * points
+    depth, loudness = rng.uniform(2.0, 4.0, (2, n, 1))
+    dip = depth * np.exp(-0.5 * ((t - middle[0]) / 4) ** 2)
+    burst = loudness * np.exp(-0.5 * ((t - middle[1]) / 6) ** 2) * np.sin(2 * np.pi * t / 2.5)
+    s -= dip * np.isin(kind, (1, 2))[:, None]
+    q += burst * np.isin(kind, (1, 3))[:, None]
+    return LabelledWindows(s[:, None], q[:, None], kind == 1)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coad.curves import DEFAULT_BETAS, ScanPoint, beta_scan
 from coad.datasets.synthetic import LabelledScores, synthetic_outliers
 from coad.thresholds import ThresholdResult, select_thresholds
+
+if TYPE_CHECKING:
+    from coad.report.page import Section
 
 __all__ = ["DemoRun", "SyntheticRun", "run_demo", "run_synthetic", "write_demo_page", "write_synthetic_page"]
 
@@ -83,8 +88,8 @@ def run_synthetic(random_state: int = 0, betas: tuple[float, ...] = DEFAULT_BETA
     return SyntheticRun(len(data.label), int(data.label.sum()), alpha, *curves)
 
 
-def write_demo_page(run: DemoRun, path: Path) -> None:
-    """The demo's pictures as one self-contained page."""
+def write_demo_page(run: DemoRun, path: Path, more: Sequence[Section] = ()) -> None:
+    """The demo's pictures as one self-contained page, with ``more`` sections at its end."""
     from coad.report import figures
     from coad.report.page import write_page
 
@@ -115,6 +120,7 @@ def write_demo_page(run: DemoRun, path: Path) -> None:
                     run.result.beta,
                 ),
             ),
+            *more,
         ],
         "The data are simulated: 20,000 normal rows with scores |N(0, 1)|, and 1,000 anomalies with scores "
         "1 + |N(0, 1.5)| in both inputs.",

@@ -29,9 +29,24 @@ def score_scatter(
     s: FloatArray, q: FloatArray, result: ThresholdResult, label: BoolArray | None = None
 ) -> go.Figure:
     """Both scores of each row with the two thresholds; what lies beyond both is flagged."""
+    figure = decided_scatter(s, q, result.predict(s, q), label)
+    if math.isfinite(result.threshold_s):
+        line = {"color": BLUE, "dash": "dash", "width": 2}
+        figure.add_vline(x=result.threshold_s, line=line)
+        figure.add_hline(y=result.threshold_q, line=line)
+    return figure
+
+
+def decided_scatter(
+    s: FloatArray,
+    q: FloatArray,
+    flagged: BoolArray,
+    label: BoolArray | None = None,
+    names: tuple[str, str] = ("score of s", "score of q"),
+) -> go.Figure:
+    """Rows by two numbers; colour and shape tell flagged from not and, with labels, right from wrong."""
     import plotly.graph_objects as go
 
-    flagged = result.predict(s, q)
     if label is None:
         kinds = [("not flagged", ~flagged, GREY, "circle"), ("flagged", flagged, RED, "diamond")]
     else:
@@ -51,11 +66,7 @@ def score_scatter(
             name=f"{name} ({int(rows.sum()):,})",
             marker={"color": colour, "symbol": symbol, "size": 5, "opacity": 0.6},
         )
-    if math.isfinite(result.threshold_s):
-        line = {"color": BLUE, "dash": "dash", "width": 2}
-        figure.add_vline(x=result.threshold_s, line=line)
-        figure.add_hline(y=result.threshold_q, line=line)
-    return _dressed(figure, "score of s", "score of q")
+    return dressed(figure, *names)
 
 
 def precision_recall(curves: Curves, result: ThresholdResult | None = None) -> go.Figure:
@@ -82,7 +93,7 @@ def precision_recall(curves: Curves, result: ThresholdResult | None = None) -> g
             name=f"chosen, β = {result.beta:g}",
             marker={"color": ORANGE, "size": 13, "symbol": "star", "line": {"width": 1, "color": "black"}},
         )
-    _dressed(figure, "recall", "precision")
+    dressed(figure, "recall", "precision")
     figure.update_yaxes(range=[0, 1.03])
     figure.update_xaxes(range=[0, 1.03])
     return figure
@@ -103,13 +114,14 @@ def beta_scan_figure(curves: Curves, chosen: float | None = None) -> go.Figure:
         )
     if chosen is not None and 0 < chosen < math.inf:
         figure.add_vline(x=chosen, line={"color": GREY, "dash": "dot"})
-    _dressed(figure, "β", "F")
+    dressed(figure, "β", "F")
     figure.update_xaxes(type="log")
     figure.update_yaxes(range=[0, 1.03])
     return figure
 
 
-def _dressed(figure: go.Figure, x: str, y: str) -> go.Figure:
+def dressed(figure: go.Figure, x: str, y: str) -> go.Figure:
+    """The figure with its axes named, in the style of our pages."""
     figure.update_layout(
         template="plotly_white",
         xaxis_title=x,

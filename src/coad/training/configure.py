@@ -31,6 +31,8 @@ __all__ = [
 _FEW_EVENTS = 8
 #: Steps of the optimiser that a run has room for, unless told otherwise.
 _STEPS = 400
+#: The variance that skipping rows in the backward pass may add, as a part of the batch's own.
+_THINNING = 0.2
 
 
 def checked_betas(model: CoAD) -> tuple[float, ...]:
@@ -88,6 +90,7 @@ def settings_for(
     steps = max(1, round(per_epoch / batch))
     epochs = model.epochs or int(np.clip(math.ceil(_STEPS / steps), 40, 400))
     robust, flat = model.preset == "robust", all(len(b.input_shape) == 1 for b in blueprints)
+    convolutional = own and any(b.source.convs for b in blueprints if isinstance(b.source, NetSpec))
     settings = Settings(
         beta=heads,
         alpha=None if model.alpha == "auto" else float(model.alpha),
@@ -105,10 +108,19 @@ def settings_for(
         epoch_size=model.epoch_size,
         micro_batch=model.micro_batch,
         margin=(4.0 if robust else 0.0) if model.margin is None else model.margin,
+        thinning=_checked_thinning(model.thinning, robust and convolutional),
         jitter=(0.2 if robust and flat else 0.0) if model.jitter is None else model.jitter,
         evaluate_every=max(1, math.ceil(n_held / (0.6 * per_epoch))),
     )
     return settings, heads
+
+
+def _checked_thinning(noise: float | None, convolutional: bool) -> float:
+    if noise is None:  # where there are no convolutions, the backward pass costs too little to skip
+        return _THINNING if convolutional else 0.0
+    if not 0.0 <= float(noise) <= 1.0:
+        raise InputError(f"thinning, a part of the gradient's variance, must lie in [0, 1], not {noise!r}")
+    return float(noise)
 
 
 def forced_plan(model: CoAD) -> dict[str, Any]:

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from coad._convolutions import thinned
 from coad.exceptions import CoadWarning, FileError, InputError
 from coad.metric import Moments, true_positive_fraction
 from coad.nets import LoopedNet
@@ -48,6 +49,9 @@ _WARM_UP = 0.1
 #: coincidences first. At full α, F̂ has local optima that mark a noisy class too.
 _ALPHA_START = 0.1
 
+#: The part of a run during which the backward pass visits every row.
+_WHOLE_UNTIL = 0.2
+
 Augment = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
 
 
@@ -73,6 +77,7 @@ class Settings:
     jitter: float = 0.0
     schedule: Schedule = "constant"
     head_rate: float = 1.0
+    thinning: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -215,22 +220,24 @@ class Trainer:
                     s, q = self.augment(s, q, noise)
                 if self.settings.jitter > 0:
                     s, q = (x + self.settings.jitter * torch.randn(x.shape, generator=noise) for x in (s, q))
-                losses.append(self._step(s, q, context))
+                losses.append(self._step(s, q, context, noise))
         return float(np.mean(losses))
 
-    def _step(self, s: Tensor, q: Tensor, context: Tensor | None) -> float:
+    def _step(self, s: Tensor, q: Tensor, context: Tensor | None, noise: torch.Generator) -> float:
         self.optimizer.zero_grad(set_to_none=True)
         micro = self.settings.micro_batch
         if micro is None or micro >= len(s):
-            logit_s, logit_q = self._forward(s, q)
+            logit_s, logit_q = self._forward(s, q, noise)
             loss = self.objective(logit_s, logit_q, context)
             loss.backward()
         else:
-            loss = self._in_parts(s, q, context, micro)
+            loss = self._in_parts(s, q, context, micro, noise)
         self.optimizer.step()
         return float(loss.detach())
 
-    def _in_parts(self, s: Tensor, q: Tensor, context: Tensor | None, micro: int) -> Tensor:
+    def _in_parts(
+        self, s: Tensor, q: Tensor, context: Tensor | None, micro: int, noise: torch.Generator
+    ) -> Tensor:
         """The exact gradient of the whole batch with the memory of a part.
 
         The loss, and the normalised head with it, depends on the networks through one number
@@ -247,14 +254,25 @@ class Trainer:
         loss.backward()  # type: ignore[no-untyped-call]
         for net, x, z in ((duo.net_s, s, collected[0]), (duo.net_q, q, collected[1])):
             assert z.grad is not None
-            for part, grad in zip(torch.split(x, micro), torch.split(z.grad, micro, dim=1), strict=True):
-                net(part).backward(grad)
+            gradient = self._fewer_rows(z.grad, noise)
+            rows = gradient.ne(0).any(2).any(0).nonzero().squeeze(1)
+            for some in torch.split(rows, micro):
+                net(x[some]).backward(gradient[:, some])
         return loss
 
-    def _forward(self, s: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+    def _forward(self, s: Tensor, q: Tensor, noise: torch.Generator) -> tuple[Tensor, Tensor]:
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bfloat16):
             z_s, z_q = self.duo.net_s(s), self.duo.net_q(q)
+        for z in (z_s, z_q):
+            z.register_hook(lambda gradient: self._fewer_rows(gradient, noise))
         return self.duo.head_s(z_s.float()), self.duo.head_q(z_q.float())
+
+    def _fewer_rows(self, gradient: Tensor, noise: torch.Generator) -> Tensor:
+        """The gradient on the rows that the backward pass is to visit: at the start, all of them."""
+        start = self.epoch < _WHOLE_UNTIL * self.settings.epochs
+        if start or self.settings.thinning == 0 or self.bfloat16:
+            return gradient
+        return thinned(gradient, self.settings.thinning, noise)
 
     def _evaluate(self, loss: float) -> None:
         if self.duo.head_s.enabled and self.epoch < 0.7 * self.settings.epochs:
