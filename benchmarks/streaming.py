@@ -1,7 +1,9 @@
-"""Scoring a Parquet folder that is larger than memory should be: peak memory, and speed against its parts.
+"""Scoring a Parquet folder, and picking thresholds for a table, that are larger than memory should be.
 
-``COAD_BENCH_GB`` sets the size of the folder (5); the folder is made in the temporary directory
-(``TMPDIR``) and removed afterwards.
+Peak memory, and speed against the parts. ``COAD_BENCH_GB`` sets the size of the folder (5),
+``COAD_BENCH_ROWS`` the rows of the table (50 million; 0 leaves that part out); both are made in the
+temporary directory (``TMPDIR``) and removed afterwards. ``python -m benchmarks streaming_thresholds``
+runs the second part alone.
 """
 
 from __future__ import annotations
@@ -25,9 +27,8 @@ from coad.exceptions import CoadWarning
 
 CHANNELS, WINDOW, ROWS_A_FILE = 8, 64, 1_500_000
 
-#: Runs in a process of its own, so that its peak memory is that of the scoring.
-_SCORE = """
-import json, re, resource, sys, time
+_PEAK = """
+import re, resource
 from pathlib import Path
 def peak():
     # ru_maxrss of a child starts at what its parent held; the kernel's own high-water mark does not.
@@ -35,6 +36,12 @@ def peak():
     if status.exists():
         return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", status.read_text()).group(1))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+"""
+
+#: Runs in a process of its own, so that its peak memory is that of the scoring.
+_SCORE = """
+import json, sys, time
+PEAK
 from coad.recipe import load_model
 from coad.scoring import Source, score_files
 model, recipe = load_model(Path(sys.argv[1]))
@@ -43,7 +50,7 @@ start = time.perf_counter()
 done = score_files(model, recipe, Source(sys.argv[2]), Path(sys.argv[3]))
 took = time.perf_counter() - start
 print(json.dumps([took, before, peak(), done.n_pairs, done.n_rows, len(done.bad_files)]))
-"""
+""".replace("PEAK", _PEAK)
 
 
 def run() -> None:
@@ -53,6 +60,83 @@ def run() -> None:
         rows, size = _make(folder / "data", gigabytes)
         _fit(folder)
         record("streaming", "Scoring a Parquet folder as a stream", _measure(folder, rows, size))
+    thresholds()
+
+
+#: The search in passes, or in memory, in a process of its own.
+_THRESHOLDS = """
+import json, sys, time
+from coad.io.tables import iter_columns, read_columns
+PEAK
+passes = 0
+def batches():
+    global passes
+    passes += 1
+    for batch in iter_columns(sys.argv[1], ["s", "q"], 262_144):
+        yield batch["s"], batch["q"], None
+settings = {"beta": float(sys.argv[3])}
+from coad.thresholds import select_thresholds
+from coad.streamed import stream_thresholds
+few = __import__("numpy").random.default_rng(0).random((2, 1000))
+select_thresholds(*few), stream_thresholds(lambda: [(*few, None)], max_rows=50)  # compiled before the clock starts
+before = peak()
+passes = 0
+start = time.perf_counter()
+if sys.argv[2] == "memory":
+    columns = read_columns(sys.argv[1], ["s", "q"])
+    found = select_thresholds(columns["s"], columns["q"], **settings)
+else:
+    found = stream_thresholds(batches, **settings)
+took = time.perf_counter() - start
+print(json.dumps([took, before, peak(), passes, found.threshold_s, found.threshold_q, found.n_joint, found.status]))
+""".replace("PEAK", _PEAK)
+
+
+def thresholds() -> None:
+    """Thresholds in passes: memory for many rows, and agreement with the search in memory on fewer."""
+    rows = int(float(os.environ.get("COAD_BENCH_ROWS", "50e6")))
+    if not rows:
+        return
+    with tempfile.TemporaryDirectory(prefix="coad-bench-") as name:
+        lines, small, large = [], Path(name) / "small.parquet", Path(name) / "large.parquet"
+        _make_scores(small, rows // 10)
+        for beta in ("1", "0", "inf"):
+            memory, passes = (_thresholds(small, how, beta) for how in ("memory", "passes"))
+            lines.append(_threshold_line(rows // 10, beta, "in memory", memory))
+            same = (
+                "the same pair" if memory[4:7] == passes[4:7] else f"ANOTHER PAIR, {passes[6]:,} joint rows"
+            )
+            lines.append((*_threshold_line(rows // 10, beta, "in passes", passes)[:-1], same))
+        _make_scores(large, rows)
+        lines.append(_threshold_line(rows, "1", "in passes", _thresholds(large, "passes", "1")))
+        record(
+            "streaming-thresholds",
+            "Thresholds for a Parquet table in passes",
+            table(("rows", "β", "search", "time", "passes", "peak memory", "beyond the start", ""), lines)
+            + "\n\nSimulated scores: Gaussian, 1 % of the rows higher by 3 in both.",
+        )
+
+
+def _threshold_line(rows: int, beta: str, how: str, found: list) -> tuple[str, ...]:
+    took, before, peak, passes = found[:4]
+    memory = f"{peak / 1e9:.2f} GB", f"{(peak - before) / 1e9:.2f} GB"
+    return (f"{rows:,}", beta, how, f"{took:.0f} s", f"{passes or 1}", *memory, f"{found[6]:,} joint rows")
+
+
+def _thresholds(path: Path, how: str, beta: str) -> list:
+    command = [sys.executable, "-c", _THRESHOLDS, path, how, beta]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def _make_scores(path: Path, rows: int) -> None:
+    rng = np.random.default_rng(0)
+    schema = pa.schema([("s", pa.float64()), ("q", pa.float64())])
+    with pq.ParquetWriter(path, schema) as writer:
+        for start in range(0, rows, 1 << 20):
+            size = min(1 << 20, rows - start)
+            event = 3.0 * (rng.random(size) < 0.01)
+            columns = {name: rng.standard_normal(size) + event for name in "sq"}
+            writer.write_table(pa.table(columns, schema=schema))
 
 
 def _make(folder: Path, gigabytes: float) -> tuple[int, int]:

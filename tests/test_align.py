@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import naive_io
 import numpy as np
 import pytest
@@ -124,3 +126,50 @@ def test_a_clock_missing_from_one_file_is_named(tmp_path):
     s, q = two_files(tmp_path)
     with pytest.raises(InputError, match=r"no column 'tt' in .*bpm"):
         read_two_clocks(s, q, Layout(s="amp", q="amp", time="t"), time_q="tt")
+
+
+def test_gaps_on_two_clocks_are_filled_with_the_means_of_the_training_rows(tmp_path):
+    def write(name, values):
+        (tmp_path / name).write_text("t,amp\n" + "".join(f"{t},{v}\n" for t, v in enumerate(values)))
+        return tmp_path / name
+
+    layout = Layout(s="amp", q="amp", time="t", missing="mean")
+    trained = read_two_clocks(write("s.csv", [1, 2, 3, ""]), write("q.csv", [10, "", 30, 80]), layout)
+    assert trained.means == {"s:amp": 2.0, "q:amp": 40.0}
+    new = write("s2.csv", [100, "", 300]), write("q2.csv", ["", 700, 800])
+    found = read_two_clocks(*new, layout, means=trained.means)
+    assert found.pairs.s.ravel().tolist() == [100, 2, 300]
+    assert found.pairs.q.ravel().tolist() == [40, 700, 800]
+
+
+def test_a_model_of_two_clocks_keeps_the_means_of_its_training_rows(tmp_path):
+    import json
+
+    from coad.exceptions import CoadWarning
+    from coad.fitting import Training, fit_files
+    from coad.recipe import Clocks, load_model
+    from coad.scoring import Source, iter_confidences
+
+    rng = np.random.default_rng(0)
+    for name in ("s", "q"):
+        lines = [f"{t},{v}" for t, v in enumerate(rng.standard_normal(400) + 5)]
+        lines[7] = "7,"
+        (tmp_path / f"{name}.csv").write_text("\n".join(["t,x", *lines]))
+        (tmp_path / f"{name}_new.csv").write_text("t,x\n0,100\n1,\n2,200\n")
+    layout = Layout(s="x", q="x", time="t", missing="mean")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoadWarning)
+        fit_files(
+            Source(s=tmp_path / "s.csv", q=tmp_path / "q.csv"),
+            layout,
+            tmp_path / "model",
+            clocks=Clocks(),
+            training=Training(seeds=1, epochs=1),
+        )
+    model, recipe = load_model(tmp_path / "model")
+    assert set(json.loads((tmp_path / "model" / "layout.json").read_text())["means"]) == {"s:x", "q:x"}
+    new = Source(s=tmp_path / "s_new.csv", q=tmp_path / "q_new.csv")
+    [part] = iter_confidences(model, recipe, new)
+    for side, values in (("s", part.pairs.s), ("q", part.pairs.q)):
+        assert values.ravel().tolist() == pytest.approx([100, recipe.means[f"{side}:x"], 200])
+        assert 4 < recipe.means[f"{side}:x"] < 6

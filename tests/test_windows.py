@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coad.exceptions import InputError
+from coad.io import Layout
 from coad.io.segments import segment_starts
 from coad.io.triggers import event_windows, find_events, relative_change, robust_z
 from coad.io.windows import in_samples, make_windows
@@ -144,3 +145,12 @@ def test_an_event_in_the_middle_of_a_gap_is_too_old_for_its_tolerance():
     time = np.concatenate([np.arange(10.0), np.arange(100.0, 110.0)])
     _, kept = event_windows([9.5, 50.0], 4, time=time, tolerance="1s")
     assert kept.tolist() == [0]
+
+
+def test_hop_is_another_word_for_stride():
+    assert make_windows(10, 4, hop=3).start.tolist() == make_windows(10, 4, 3).start.tolist()
+    layout = Layout(s="a", q="b", window=4, hop="250ms")
+    assert layout.stride == "250ms"
+    assert layout == Layout.from_dict(layout.to_dict())
+    with pytest.raises(InputError, match="same thing"):
+        Layout(s="a", q="b", window=4, stride=2, hop=3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from coad._search import PairSearch, _edges
+from coad._search import Optimum, PairSearch, _edges
 from coad._typing import FloatArray, IntArray
 
 
@@ -56,6 +56,16 @@ class ThresholdGrid:
         lag = rng.integers(0, sizes)[code[order]]
         source = order[start + (np.arange(self.n) - start + lag) % sizes[code[order]]]
         return self._counts(self._flat_s[order], self._cell_q[source])
+
+    def rows_by_flags(self, best: Optimum, richest: Optimum) -> IntArray:
+        """Rows per stratum by the flags of two pairs of thresholds: 8·s + 4·q of one, 2·s + q of the other."""
+        search = self.search
+        kind = np.zeros(self.n, dtype=np.int64) if search.code is None else 16 * search.code
+        for pair, weight in ((best, 4), (richest, 1)):
+            kind += 2 * weight * (search.s.of_row <= pair.groups_s)
+            kind += weight * (search.q.of_row <= pair.groups_q)
+        strata = len(search.sizes)
+        return np.bincount(kind, minlength=16 * strata).reshape(strata, 16)
 
     def _counts(self, flat_s: IntArray, cell_q: IntArray) -> IntArray:
         """Rows per stratum and cell, strata of a single row left out."""

@@ -124,6 +124,17 @@ def check_level(level: float) -> float:
     return float(level)
 
 
+def check_permutations(n_permutations: int, level: float) -> None:
+    """So many shuffles that the p-value can fall below the level, or none."""
+    if not (isinstance(n_permutations, (int, np.integer)) and n_permutations >= 0):
+        raise InputError(f"n_permutations must be a whole number, 0 or more, not {n_permutations!r}")
+    if 0 < n_permutations < 1 / level - 1:
+        raise InputError(
+            f"{n_permutations} permutations cannot reach a p-value of {level:g}; "
+            f"take {math.ceil(1 / level - 1)} or more, or 0 for no test"
+        )
+
+
 def as_generator(random_state: Any) -> np.random.Generator:
     """A generator from a seed, another generator, or nothing."""
     try:

@@ -18,6 +18,7 @@ noise drives to 1 where few rows are flagged.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,7 @@ _FEWEST_SHIFTS = 40  # so that p can still fall below 0.05
 
 #: Rows by which one input is shifted to see whether coincidence survives.
 SHIFTS = (5, 6, 7, 8)
+BOTH_WAYS = (*SHIFTS, *(-shift for shift in SHIFTS))
 #: Of all rows, more true joint events than this are not anomalies any more.
 MAX_PLAUSIBLE_RATE = 0.25
 #: A few long episodes, up to this share of the rows together, are taken for long events.
@@ -147,12 +149,7 @@ def resampled_intervals(
     """
     search = grid.search
     strata = len(search.sizes)
-    flags = _flags(search, best)
-    flags_rich = _flags(search, richest)
-    kind = 8 * flags[0] + 4 * flags[1] + 2 * flags_rich[0] + flags_rich[1]
-    if search.code is not None:
-        kind = kind + 16 * search.code
-    counts = np.bincount(kind, minlength=16 * strata).reshape(strata, 16)
+    counts = grid.rows_by_flags(best, richest)
     prior = 0.125 / strata  # 16 cells: half a row for each cell of either pair's 2 × 2 table
     weights = rng.gamma(counts + prior, size=(_RESAMPLES, strata, 16))
     weights *= search.sizes[:, None] / weights.sum(-1, keepdims=True)
@@ -173,13 +170,6 @@ def resampled_intervals(
         _interval(true_positives / joint, excess[:, 1], 1.0),
         _interval(true_positives / rate, excess[:, 2], most),
         (alpha, alpha) if alpha_given else _interval(rate, excess[:, 3], 0.5),
-    )
-
-
-def _flags(search: PairSearch, pair: Optimum) -> tuple[IntArray, IntArray]:
-    return (
-        (search.s.of_row <= pair.groups_s).astype(np.int64),
-        (search.q.of_row <= pair.groups_q).astype(np.int64),
     )
 
 
@@ -250,13 +240,21 @@ def coincidence_after_shift(
         flag_s, flag_q, code = flag_s[order], flag_q[order], code[order]
     starts = np.array([0]) if code is None else np.flatnonzero(np.r_[True, code[1:] != code[:-1]])
     stops = np.r_[starts[1:], len(flag_s)]
-    here = true_positive_fraction(Moments.of(flag_s, flag_q, code))
+    unmoved = Moments.of(flag_s, flag_q, code)
+    moved = (
+        np.concatenate([np.roll(flag_q[a:b], shift) for a, b in zip(starts, stops, strict=True)])
+        for shift in BOTH_WAYS
+    )
+    return share_kept(unmoved, (Moments.of(flag_s, flags, code) for flags in moved))
+
+
+def share_kept(unmoved: Moments, shifted: Iterable[Moments]) -> tuple[float, float]:
+    """The two numbers of :func:`coincidence_after_shift`, from moments."""
+    here = true_positive_fraction(unmoved)
     if here <= 0:
         return 0.0, 0.0
     kept, observed, expected = [], 0.0, 0.0
-    for shift in (*SHIFTS, *(-shift for shift in SHIFTS)):
-        moved = np.concatenate([np.roll(flag_q[a:b], shift) for a, b in zip(starts, stops, strict=True)])
-        moments = Moments.of(flag_s, moved, code)
+    for moments in shifted:
         kept.append(true_positive_fraction(moments))
         observed += float(np.sum(moments.sum_sq))
         expected += float(np.sum(moments.sum_s * moments.sum_q / moments.n))

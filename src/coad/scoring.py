@@ -153,7 +153,10 @@ def iter_confidences(
     for part in _ahead(_parts(recipe, layout, source, batch_rows, on_bad_file)):
         pairs = part.pairs
         p_s, p_q = model.confidences(pairs.s, pairs.q, pairs.context)
-        yield replace(part, p_s=p_s, p_q=p_q, flag=model.decide(p_s, p_q))
+        flag = model.decide(p_s, p_q)
+        if model.dismissed_ and flag.any():
+            flag &= ~model.is_dismissed(pairs.s, pairs.q, pairs.context)
+        yield replace(part, p_s=p_s, p_q=p_q, flag=flag)
 
 
 def known_contexts(model: CoAD, recipe: Recipe) -> set[Any] | None:
@@ -237,7 +240,13 @@ def _whole(
     assert source.q is not None
     clocks = recipe.clocks
     both = read_two_clocks(
-        source.s, source.q, layout, how=clocks.how, tolerance=clocks.tolerance, time_q=clocks.time_q
+        source.s,
+        source.q,
+        layout,
+        how=clocks.how,
+        tolerance=clocks.tolerance,
+        time_q=clocks.time_q,
+        means=recipe.means or None,
     )
     return both.pairs, both.first, both.last, find_files(source.s)[0], both.alignment.n_s
 

@@ -22,9 +22,9 @@ from coad._validation import (
     check_alpha,
     check_beta,
     check_level,
+    check_permutations,
     finite_rows,
 )
-from coad.exceptions import InputError
 from coad.inference import (
     FEW_EPISODES,
     MAX_EPISODE_RATE,
@@ -168,13 +168,7 @@ def select_thresholds(
     beta = check_beta(beta)
     given = check_alpha(alpha)
     level = check_level(level)
-    if not (isinstance(n_permutations, (int, np.integer)) and n_permutations >= 0):
-        raise InputError(f"n_permutations must be a whole number, 0 or more, not {n_permutations!r}")
-    if 0 < n_permutations < 1 / level - 1:
-        raise InputError(
-            f"{n_permutations} permutations cannot reach a p-value of {level:g}; "
-            f"take {math.ceil(1 / level - 1)} or more, or 0 for no test"
-        )
+    check_permutations(n_permutations, level)
     s, q = as_score(score_s, "score_s"), as_score(score_q, "score_q")
     keep = finite_rows(s, q, missing)
     strata, code = ((None,), None) if context is None else as_strata(context, len(s), keep)
@@ -204,17 +198,16 @@ class _Selection:
         self.n_permutations = n_permutations
         self.rng = as_generator(random_state)
         self.search = PairSearch(s, q, code)
+        self.n_strata = 1 if code is None else int(code.max()) + 1
         self.shift_p_value: float | None = None
         self.n_shifts = 0
 
     def result(self) -> ThresholdResult:
-        for groups, score, name in ((self.search.s, self.s, "score_s"), (self.search.q, self.q, "score_q")):
-            if len(groups.thresholds) == 0:
-                top = float(np.mean(score == score.max()))
-                return self._nothing(
-                    f"{name} takes its highest value in {top:.0%} of the rows: "
-                    "no threshold flags at most half of them"
-                )
+        for name, top in self._top_heavy():
+            return self._nothing(
+                f"{name} takes its highest value in {top:.0%} of the rows: "
+                "no threshold flags at most half of them"
+            )
         richest = self.search.maximise(beta=math.inf, alpha=1.0)
         if richest.joint == 0:
             return self._nothing("no row is in the upper half of both scores")
@@ -227,8 +220,8 @@ class _Selection:
         best = richest
         if not math.isinf(self.beta):
             best = self.search.maximise(beta=self.beta, alpha=alpha)
+        grid = self._grid(best, richest)
         candidate = self._candidate(best, alpha)
-        grid = ThresholdGrid(self.search)
         test = None
         if self.n_permutations:
             test = permutation_test(
@@ -255,11 +248,35 @@ class _Selection:
         suspicion = self._suspicion(candidate, intervals)
         return self._result(candidate, intervals, test, suspicion)
 
-    def _candidate(self, best: Optimum, alpha: float) -> Candidate:
+    # What needs the rows themselves; a stream of rows answers these in its own way.
+
+    def _top_heavy(self) -> list[tuple[str, float]]:
+        """The inputs without any threshold, and the share of the rows at their highest value."""
+        sides = ((self.search.s, self.s, "score_s"), (self.search.q, self.q, "score_q"))
+        return [
+            (name, float(np.mean(score == score.max())))
+            for groups, score, name in sides
+            if len(groups.thresholds) == 0
+        ]
+
+    def _grid(self, best: Optimum, richest: Optimum) -> ThresholdGrid:
+        return ThresholdGrid(self.search)
+
+    def _pair(self, best: Optimum) -> tuple[float, float, Moments]:
         threshold_s = float(self.search.s.thresholds[best.groups_s - 1])
         threshold_q = float(self.search.q.thresholds[best.groups_q - 1])
-        flag_s, flag_q = self.s >= threshold_s, self.q >= threshold_q
-        moments = Moments.of(flag_s, flag_q, self.code)
+        return threshold_s, threshold_q, Moments.of(self.s >= threshold_s, self.q >= threshold_q, self.code)
+
+    def _kept_after_shift(self, found: Candidate) -> tuple[float, float]:
+        flag_s, flag_q = self.s >= found.threshold_s, self.q >= found.threshold_q
+        return coincidence_after_shift(flag_s, flag_q, self.code)
+
+    def _few_episodes(self, found: Candidate) -> bool:
+        joint = (self.s >= found.threshold_s) & (self.q >= found.threshold_q)
+        return main_episodes(joint) <= FEW_EPISODES
+
+    def _candidate(self, best: Optimum, alpha: float) -> Candidate:
+        threshold_s, threshold_q, moments = self._pair(best)
         return Candidate(
             threshold_s,
             threshold_q,
@@ -269,8 +286,8 @@ class _Selection:
             float(true_positive_fraction(moments)) / alpha,
             float(moments.mu_sq),
             best.joint,
-            int(self.search.s.ends[best.groups_s]),
-            int(self.search.q.ends[best.groups_q]),
+            int(np.sum(moments.sum_s)),
+            int(np.sum(moments.sum_q)),
         )
 
     def _suspicion(self, found: Candidate, intervals: Intervals) -> str:
@@ -285,12 +302,10 @@ class _Selection:
         rate = found.precision_hat * found.joint_fraction
         if self.given is None and rate > MAX_PLAUSIBLE_RATE:
             return f"{rate:.0%} of all rows coincide, too many for anomalies"
-        flag_s, flag_q = self.s >= found.threshold_s, self.q >= found.threshold_q
-        kept, z = coincidence_after_shift(flag_s, flag_q, self.code)
-        if kept > 0.5 and z > 4:
-            few = main_episodes(flag_s & flag_q) <= FEW_EPISODES
-            if not (few and found.joint_fraction <= MAX_EPISODE_RATE):
-                return f"{min(kept, 1):.0%} of the coincidence survives shifting one input by a few rows"
+        kept, z = self._kept_after_shift(found)
+        long_event = found.joint_fraction <= MAX_EPISODE_RATE and self._few_episodes(found)
+        if kept > 0.5 and z > 4 and not long_event:
+            return f"{min(kept, 1):.0%} of the coincidence survives shifting one input by a few rows"
         if self.shift_p_value is not None and self.shift_p_value > self.level:
             return (
                 f"moving one input in time shows as much coincidence (p = {self.shift_p_value:.2g}), "
@@ -309,7 +324,7 @@ class _Selection:
         )
         if suspicion:
             remedy = "pass context= with the operating regime (or blocks of time)"
-            if self.code is not None:
+            if self.n_strata > 1:
                 remedy = "add the columns that describe the regime to context, or take shorter blocks of time"
             message = f"{suspicion}: the inputs seem to share a regime; {remedy}. " + message
         return ThresholdResult(
@@ -356,7 +371,7 @@ class _Selection:
             "n_shifts": self.n_shifts,
             "n_permutations": 0 if test is None else self.n_permutations,
             "alpha_source": "auto" if self.given is None else "given",
-            "n_strata": 1 if self.code is None else int(self.code.max()) + 1,
+            "n_strata": self.n_strata,
             "candidate": candidate,
             "test": test,
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,6 +40,9 @@ def thresholds(
         Path | None, typer.Option("--out", help="Write each row's flag to a CSV or Parquet file.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    max_rows: Annotated[
+        int, typer.Option(min=1, help="A longer table is read in passes, with bounded memory.")
+    ] = 20_000_000,
 ) -> None:
     """Pick thresholds for two scores without labels, and say whether to believe them."""
     import numpy as np
@@ -57,6 +61,10 @@ def thresholds(
             raise InputError("--out names the input file, whose other columns would be lost; choose another")
     rate = _alpha(alpha)
     regime = select_columns(column_names(_first_file(file)), context) if context else []
+    if _longer_than(file, max_rows, s):
+        settings = {"beta": beta, "alpha": rate, "n_permutations": n_permutations, "random_state": seed}
+        _in_passes(file, s, q, regime, missing.value, settings, output, as_json, max_rows)
+        return
     columns = read_columns(file, [s, q, *regime], categories=regime)
     score_s, score_q = columns[s], columns[q]
     names = (f"column {s!r}", f"column {q!r}")
@@ -87,6 +95,109 @@ def thresholds(
         _show(result, s, q, dropped)
         if output is not None:
             out(f"flags written to {output}")
+
+
+def _longer_than(path: Path, max_rows: int, column: str) -> bool:
+    """Whether the table has more rows than that, found out without reading more than one column."""
+    from coad.cli._options import total_rows
+    from coad.io.paths import find_files
+    from coad.io.tables import iter_columns
+    from coad.scoring import Source
+
+    known = total_rows(Source(path))
+    if known is not None:
+        return known > max_rows
+    if sum(one.stat().st_size for one in find_files(path)) <= 2 * max_rows:
+        return False  # a row takes two bytes at least
+    seen = 0
+    for batch in iter_columns(path, [column], categories=[column]):
+        seen += len(batch[column])
+        if seen > max_rows:
+            return True
+    return False
+
+
+def _in_passes(
+    file: Path,
+    s: str,
+    q: str,
+    regime: list[str],
+    missing: Any,
+    settings: dict[str, Any],
+    output: Path | None,
+    as_json: bool,
+    max_rows: int,
+) -> None:
+    """The same for a table that is not to be held in memory."""
+    from coad.cli._progress import progress
+    from coad.io.tables import iter_columns
+    from coad.streamed import MAX_HELD, stream_thresholds
+
+    rows, passes = 0, 0
+    with progress("reading in passes") as advance:
+        before = 0
+
+        def batches() -> Iterator[Any]:
+            nonlocal rows, passes, before
+            rows, passes = 0, passes + 1
+            for batch in iter_columns(file, [s, q, *regime], 262_144, categories=regime):
+                rows += len(batch[s])
+                advance(before + rows)
+                yield batch[s], batch[q], [batch[name] for name in regime] or None
+            before += rows
+
+        result = stream_thresholds(
+            batches,
+            missing=missing,
+            max_rows=min(max_rows, MAX_HELD),
+            names=(f"column {s!r}", f"column {q!r}"),
+            remedy="pass --missing drop to leave those rows out",
+            **settings,
+        )
+    if output is not None:
+        _stream_flags(file, output, result, s, q, regime)
+    if as_json:
+        out_json(result.to_dict() | {"dropped_rows": rows - result.n_rows, "passes": passes})
+        return
+    _show(result, s, q, rows - result.n_rows)
+    out(
+        f"{rows:,} rows read in {passes} passes, {min(max_rows, MAX_HELD):,} held at most; "
+        "the thresholds are exact, p and intervals rest on a sampled grid"
+    )
+    if output is not None:
+        out(f"flags written to {output}")
+
+
+def _stream_flags(
+    file: Path, output: Path, result: ThresholdResult, s: str, q: str, regime: list[str]
+) -> None:
+    import numpy as np
+    import pyarrow as pa
+
+    from coad._files import written_whole
+    from coad.io.tables import iter_columns
+    from coad.scoring import open_writer
+
+    names = list(dict.fromkeys([s, q, *regime]))
+    writer: Any = None
+    done = 0
+    with written_whole(output) as draft:
+        try:
+            for batch in iter_columns(file, names, 262_144, categories=regime):
+                size = len(batch[s])
+                usable = np.isfinite(batch[s]) & np.isfinite(batch[q])
+                flags = (batch[s] >= result.threshold_s) & (batch[q] >= result.threshold_q)
+                row = {} if "row" in names else {"row": np.arange(done, done + size)}
+                columns = row | {name: batch[name] for name in names}
+                table = pa.table({key: pa.array(value) for key, value in columns.items()})
+                table = table.append_column(_flag_name(columns), pa.array(flags, mask=~usable))
+                if writer is None:
+                    writer = open_writer(output)(draft, table.schema)
+                writer.write_table(table)
+                done += size
+        finally:
+            if writer is not None:
+                writer.close()
 
 
 def _first_file(path: Path) -> Path:
@@ -145,14 +256,19 @@ def _writer(path: Path) -> Any:
     return write_table
 
 
+def _flag_name(columns: Collection[str]) -> str:
+    name = "flag"
+    while name in columns:
+        name += "_"
+    return name
+
+
 def _write_flags(path: Path, columns: dict[str, Any], flags: Any) -> None:
     import pyarrow as pa
 
     from coad._files import written_whole
 
-    name = "flag"
-    while name in columns:
-        name += "_"
+    name = _flag_name(columns)
     row = {} if "row" in columns else {"row": range(len(flags))}
     table = pa.table({key: pa.array(value) for key, value in (row | columns).items()})
     with written_whole(path) as draft:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ class TwoClocks:
     alignment: Alignment
     first: IntArray
     last: IntArray
+    means: dict[str, Any] = field(default_factory=dict)  # what filled gaps, by ``s:name`` and ``q:name``
 
 
 def read_two_clocks(
@@ -44,6 +46,7 @@ def read_two_clocks(
     how: str = "nearest",
     tolerance: Duration | None = None,
     time_q: str | None = None,
+    means: Mapping[str, Any] | None = None,
 ) -> TwoClocks:
     """Pairs from a source of s and a source of q, brought to the clock of s.
 
@@ -51,7 +54,9 @@ def read_two_clocks(
     it is never one of the inputs, so that ``s="*"`` means all the rest. Context,
     group, id and label are taken from the source that has them, s first. See
     :func:`coad.io.align` for ``how`` and ``tolerance``. Missing values are dealt
-    with on each clock before the two are brought together.
+    with on each clock before the two are brought together; under
+    ``missing="mean"`` they are filled with ``means`` if given (those of the
+    result on the training data), else with the means of these rows.
     """
     if layout.time is None:
         raise InputError("two clocks need the time column of each source; name it")
@@ -76,8 +81,8 @@ def read_two_clocks(
     if find_files(s_source) == find_files(q_source):
         refuse_overlap(inputs_s, inputs_q)
 
-    side_s, rows_s = _one_side(s_source, inputs_s, of_s, clock_s, layout)
-    side_q, _ = _one_side(q_source, inputs_q, of_q, clock_q, layout)
+    side_s, rows_s, means_s = _one_side(s_source, inputs_s, of_s, clock_s, layout, _of_side(means, "s"))
+    side_q, _, means_q = _one_side(q_source, inputs_q, of_q, clock_q, layout, _of_side(means, "q"))
     alignment = align(side_s[clock_s], side_q[clock_q], how, tolerance=tolerance)
     # The two sources may use the same names: while their columns are together, the inputs carry their side.
     columns = {clock_s: alignment.take_s(side_s[clock_s])}
@@ -101,7 +106,9 @@ def read_two_clocks(
     found = pinned(together, built, columns)
     settled = replace(settled, window=found.window, stride=found.stride, max_gap=found.max_gap)
     pairs = built.pairs.with_names(tuple(inputs_s), tuple(inputs_q))
-    return TwoClocks(pairs, settled, alignment, rows[built.first], rows[built.last])
+    used = {f"s:{name}": value for name, value in means_s.items()}
+    used |= {f"q:{name}": value for name, value in means_q.items()}
+    return TwoClocks(pairs, settled, alignment, rows[built.first], rows[built.last], used)
 
 
 def _names(source: Source) -> list[str]:
@@ -116,10 +123,22 @@ def _inputs(patterns: Any, names: list[str], side: str, taken: set[str], where: 
     return inputs
 
 
+def _of_side(means: Mapping[str, Any] | None, side: str) -> dict[str, Any] | None:
+    """The means of one input, by plain names."""
+    if means is None:
+        return None
+    return {name[2:]: value for name, value in means.items() if name.startswith(f"{side}:")}
+
+
 def _one_side(
-    source: Source, inputs: list[str], describing: list[str], clock: str, layout: Layout
-) -> tuple[dict[str, NDArray[Any]], IntArray]:
-    """One source's columns without missing values, and the source rows that they stand for."""
+    source: Source,
+    inputs: list[str],
+    describing: list[str],
+    clock: str,
+    layout: Layout,
+    means: dict[str, Any] | None,
+) -> tuple[dict[str, NDArray[Any]], IntArray, dict[str, Any]]:
+    """One source's columns without missing values, the source rows that they stand for, the means used."""
     columns = read_columns(source, [*inputs, *describing, clock], categories=[*describing, clock])
     columns[clock] = parse_time(columns[clock], unit=layout.time_unit, name=clock)
     rule = "drop" if layout.missing == "drop" else "error"
@@ -130,6 +149,8 @@ def _one_side(
     starts = None
     if layout.missing == "interpolate":
         starts = segment_starts(int(told.keep.sum()), time=others[clock], max_gap=layout.max_gap, name=clock)
-    signals, report = handle_missing(signals, layout.missing, time=others[clock], segments=starts)
+    signals, report = handle_missing(
+        signals, layout.missing, time=others[clock], segments=starts, means=means
+    )
     others = {name: column[report.keep] for name, column in others.items()}
-    return signals | others, np.flatnonzero(told.keep)[report.keep]
+    return signals | others, np.flatnonzero(told.keep)[report.keep], report.means

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import InitVar, asdict, dataclass, fields, replace
 from typing import Any
 
 from coad.exceptions import InputError
 from coad.io.arrays import is_part, shared_parts
 from coad.io.columns import missing_column, quoted, refuse_overlap, select_columns
 from coad.io.missing import POLICIES
+from coad.io.windows import one_stride
 
 #: Stands for the file that a row came from, where no column has that name.
 FILE = "file"
@@ -24,7 +25,7 @@ class Layout:
     ``s``, ``q`` and ``context`` take names, globs or ``/regular expressions/``
     (see :func:`coad.io.select_columns`); the others take one name. ``context``
     and ``group`` may be ``"file"``: each file is then a run of its own.
-    ``window`` and ``stride`` are samples or times. Once :meth:`resolved` against
+    ``window`` and ``stride`` (or ``hop``, the same) are samples or times. Once :meth:`resolved` against
     a file, it holds plain names only and can be kept with a model as JSON.
 
     >>> layout = Layout(s="motor_*", q="vib_*").resolved(["motor_a", "vib_x", "vib_y"])
@@ -47,8 +48,10 @@ class Layout:
     stride: str | int | None = None
     max_gap: str | None = None
     missing: str = "error"
+    hop: InitVar[str | int | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, hop: str | int | None) -> None:
+        object.__setattr__(self, "stride", one_stride(self.stride, hop))
         if self.missing not in POLICIES:
             raise InputError(f"missing must be one of {', '.join(POLICIES)}, not {self.missing!r}")
         if self.stride is not None and self.window is None:

@@ -131,11 +131,12 @@ def make_windows(
     groups: Iterable[ArrayLike] = (),
     max_gap: Duration | None = None,
     offset: int = 0,
+    hop: Duration | None = None,
 ) -> Windows:
     """Windows over ``n`` rows that never cross a gap in time or a change of group.
 
-    ``length`` and ``stride`` (the hop from one window to the next; default: the
-    length) are numbers of samples, or times (``250ms``), which the median step
+    ``length`` and ``stride`` (from the start of one window to that of the next; by
+    default the length; ``hop`` is another word for it) are numbers of samples, or times (``250ms``), which the median step
     of the clock turns into samples. In each unbroken stretch the first window
     starts at its first row (``offset`` rows later in the first stretch, for rows
     that continue a stream).
@@ -144,6 +145,7 @@ def make_windows(
     array([0, 5])
     """
     group_list = [np.asarray(group) for group in groups]
+    stride = one_stride(stride, hop)
     samples = in_samples(length, time, group_list, name="window")
     step = samples if stride is None else in_samples(stride, time, group_list, name="stride")
     starts = segment_starts(n, time=time, groups=group_list, max_gap=max_gap)
@@ -155,6 +157,17 @@ def make_windows(
     before = np.repeat(np.cumsum(counts) - counts, counts)
     start = np.repeat(starts, counts) + (np.arange(int(counts.sum())) - before) * step
     return Windows(start.astype(np.int64), samples, n)
+
+
+def one_stride(stride: Duration | None, hop: Duration | None) -> Duration | None:
+    """The stride, by either of its two names.
+
+    >>> one_stride(None, "250ms")
+    '250ms'
+    """
+    if stride is not None and hop is not None and stride != hop:
+        raise InputError(f"stride ({stride!r}) and hop ({hop!r}) are the same thing; give one of them")
+    return hop if stride is None else stride
 
 
 def refuse_no_windows(

@@ -1,0 +1,246 @@
+"""Thresholds from rows read in passes: the same answer as in memory, whatever the batches and the limit."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from coad import select_thresholds
+from coad._search import PairSearch
+from coad._stream_rows import RowStream
+from coad._stream_search import StreamSearch
+from coad.exceptions import InputError
+from coad.inference import coincidence_after_shift, main_episodes
+from coad.streamed import _Episodes, stream_thresholds
+
+
+def batched(s, q, size, context=None):
+    def batches():
+        for start in range(0, len(s), size):
+            part = slice(start, start + size)
+            yield s[part], q[part], None if context is None else [column[part] for column in context]
+
+    return batches
+
+
+def made(kind, n, seed):
+    rng = np.random.default_rng(seed)
+    s, q = rng.standard_normal((2, n))
+    event = rng.random(n) < 0.05
+    s, q = s + 3 * event, q + 2.5 * event
+    if kind == "ties":
+        s, q = np.round(s), np.round(2 * q) / 2
+    elif kind == "one tied":
+        s = np.round(s / 2)
+    elif kind == "mostly constant":
+        s = np.where(s > 1, s, 0.0)
+    elif kind == "noise":
+        s, q = rng.random((2, n))
+    elif kind == "same":
+        q = s.copy()
+    elif kind == "opposed":
+        q = -s
+    elif kind == "huge range":
+        s, q = np.exp(50 * s), -np.exp(-50 * q)
+    return s, q
+
+
+def searches(s, q, size, max_rows, code=None):
+    context = None if code is None else [code]
+    rng = np.random.default_rng(0)
+    rows = RowStream(
+        batched(s, q, size, context), missing="error", names=("s", "q"), remedy="", sample=max_rows, rng=rng
+    )
+    return PairSearch(s, q, code), StreamSearch(rows, max_rows=max_rows, rng=rng)
+
+
+KINDS = ["plain", "ties", "one tied", "mostly constant", "noise", "same", "opposed", "huge range"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("strata", [1, 3])
+def test_the_search_in_passes_finds_the_exact_optimum(kind, strata):
+    for seed in range(6):
+        n = (50, 333, 2000)[seed % 3]
+        s, q = made(kind, n, seed)
+        code = None if strata == 1 else np.random.default_rng(seed).integers(0, strata, n)
+        memory, stream = searches(s, q, size=(7, 64, 1000)[seed % 3], max_rows=(20, 100)[seed % 2], code=code)
+        for beta in (0.0, 0.05, 1.0, math.inf):
+            for alpha in (0.01, 0.2):
+                exact = memory.maximise(beta=beta, alpha=alpha)
+                found = stream.maximise(beta=beta, alpha=alpha)
+                assert found.objective == exact.objective
+                assert found.joint == exact.joint
+                if exact.joint:
+                    joint = (s >= found.threshold_s) & (q >= found.threshold_q)
+                    assert joint.sum() == found.joint
+                    assert found.threshold_s in s
+                    assert found.threshold_q in q
+
+
+def test_strata_of_a_single_row_count_as_in_memory():
+    s, q = made("plain", 400, 3)
+    code = np.where(np.arange(400) < 20, np.arange(400), 20 + np.arange(400) % 2)
+    memory, stream = searches(s, q, size=50, max_rows=60, code=code)
+    for beta in (0.0, 1.0, math.inf):
+        exact, found = memory.maximise(beta=beta, alpha=0.05), stream.maximise(beta=beta, alpha=0.05)
+        assert (found.objective, found.joint) == (exact.objective, exact.joint)
+
+
+def test_a_tiny_limit_forces_many_passes():
+    s, q = made("plain", 3000, 0)
+    _, stream = searches(s, q, size=500, max_rows=30)
+    stream.maximise(beta=1.0, alpha=0.05)
+    assert stream.rows.passes > 6
+
+
+@pytest.mark.parametrize("alpha", ["auto", 0.05])
+@pytest.mark.parametrize("with_context", [False, True])
+@pytest.mark.parametrize("kind", ["plain", "ties", "noise", "same"])
+def test_the_result_is_that_of_the_search_in_memory(kind, with_context, alpha):
+    n = 2500
+    s, q = made(kind, n, 1)
+    context = None
+    if with_context:
+        context = np.array(["a", "b", "c"])[np.random.default_rng(5).integers(0, 3, n)]
+    exact = select_thresholds(s, q, alpha=alpha, context=context, n_permutations=39)
+    found = stream_thresholds(
+        batched(s, q, 300, None if context is None else [context]),
+        alpha=alpha,
+        n_permutations=39,
+        max_rows=200,
+    )
+    assert found.status == exact.status
+    assert (found.n_rows, found.n_strata, found.n_joint) == (n, exact.n_strata, exact.n_joint)
+    assert found.alpha == pytest.approx(exact.alpha, rel=1e-12)
+    if exact.candidate is not None:
+        assert found.candidate.fbeta_hat == pytest.approx(exact.candidate.fbeta_hat, rel=1e-12)
+        assert found.candidate.n_joint == exact.candidate.n_joint
+    if exact.status == "found":
+        assert (found.threshold_s, found.threshold_q) == (exact.threshold_s, exact.threshold_q)
+        assert found.p_value == exact.p_value
+        np.testing.assert_allclose(found.interval, exact.interval, atol=0.06)
+        np.testing.assert_array_equal(found.predict(s, q), exact.predict(s, q))
+
+
+def test_inputs_that_drift_together_are_told_in_a_stream_too():
+    rng = np.random.default_rng(0)
+    drift = np.repeat(rng.standard_normal(60), 50)
+    s, q = (drift + 0.3 * rng.standard_normal(3000) for _ in range(2))
+    exact = select_thresholds(s, q, n_permutations=39)
+    found = stream_thresholds(batched(s, q, 700), n_permutations=39, max_rows=500)
+    assert found.status == exact.status == "shared regime suspected"
+    assert found.message.split(":")[0] == exact.message.split(":")[0]
+
+
+def test_moving_one_input_counts_the_same_as_in_memory():
+    from coad.inference import share_kept
+    from coad.streamed import BOTH_WAYS, _Spool
+
+    s, q = made("plain", 1000, 2)
+    code = np.sort(np.random.default_rng(2).integers(0, 3, 1000))[::-1].copy()
+    _, stream = searches(s, q, size=130, max_rows=100, code=code)
+    best = stream.maximise(beta=1.0, alpha=0.05)
+    with _Spool(stream.rows) as spool:
+        spool.fill(stream, best, best)
+        kept = share_kept(spool.moments(), map(spool.moments_after, BOTH_WAYS))
+        lags = np.array([5, 0, 17])
+        cells = spool.cells_after(lags)
+        cell_s = np.searchsorted(-spool.edges[0][1:], -s)
+        cell_q = np.searchsorted(-spool.edges[1][1:], -q)
+    flag_s, flag_q = s >= best.threshold_s, q >= best.threshold_q
+    assert kept == pytest.approx(coincidence_after_shift(flag_s, flag_q, code), rel=1e-12)
+    for stratum, lag in enumerate(lags):
+        here = np.flatnonzero(code == stratum)
+        expected = np.zeros(cells.shape[1:], int)
+        np.add.at(expected, (cell_s[here], cell_q[np.roll(here, -lag)]), 1)
+        np.testing.assert_array_equal(cells[stratum], expected)
+
+
+def test_episodes_are_counted_across_batches():
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        joint = np.repeat(rng.random(40) < 0.2, 25) & (rng.random(1000) < 0.3)
+        episodes = _Episodes()
+        for start in range(0, 1000, 33):
+            episodes.add(np.flatnonzero(joint[start : start + 33]) + start)
+        assert episodes.total == joint.sum()
+        assert (sum(episodes.longest()) >= joint.sum() / 2) == (main_episodes(joint) <= 3)
+
+
+def test_missing_scores_are_refused_or_dropped():
+    s, q = made("plain", 300, 0)
+    s[123] = np.nan
+    with pytest.raises(InputError, match=r"score_s has missing .* row 123"):
+        stream_thresholds(batched(s, q, 50), max_rows=100)
+    found = stream_thresholds(batched(s, q, 50), max_rows=100, missing="drop", n_permutations=19)
+    assert found.n_rows == 299
+
+
+@pytest.mark.parametrize("kind", ["both", "one"])
+def test_a_score_with_one_value_has_a_named_outcome(kind):
+    s, q = np.ones(200), np.ones(200)
+    if kind == "one":
+        q = np.random.default_rng(0).random(200)
+    exact = select_thresholds(s, q)
+    found = stream_thresholds(batched(s, q, 30), max_rows=20)
+    assert found.status == exact.status == "no coincidence"
+    assert found.message == exact.message
+
+
+def test_rows_that_change_between_passes_are_refused():
+    sizes = iter([100, 90, 90, 90, 90])
+
+    def batches():
+        rng = np.random.default_rng(0)
+        yield (*rng.random((2, next(sizes))), None)
+
+    with pytest.raises(InputError, match="changed"):
+        stream_thresholds(batches, max_rows=10)
+
+
+def test_a_context_with_gaps_is_refused_with_the_row():
+    s, q = made("plain", 300, 0)
+    context = np.zeros(300)
+    context[210] = np.nan
+    with pytest.raises(InputError, match="row 210"):
+        stream_thresholds(batched(s, q, 40, [context]), max_rows=100)
+
+
+def test_the_command_reads_a_long_table_in_passes_with_the_same_answer(tmp_path, capsys):
+    import json
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from coad.cli.thresholds import Missing, thresholds
+
+    s, q = made("plain", 3000, 4)
+    s[17] = np.nan
+    path = tmp_path / "scores.parquet"
+    run = np.array(["a", "b"])[np.arange(3000) % 2]
+    pq.write_table(pa.table({"s": s, "q": q, "run": run}), path, row_group_size=400)
+    found = []
+    for max_rows in (10_000, 300):
+        out = tmp_path / f"{max_rows}.parquet"
+        thresholds(
+            path,
+            "s",
+            "q",
+            context="run",
+            n_permutations=39,
+            missing=Missing.drop,
+            output=out,
+            as_json=True,
+            max_rows=max_rows,
+        )
+        found.append((json.loads(capsys.readouterr().out), pq.read_table(out)))
+    (exact, flags), (streamed, streamed_flags) = found
+    assert streamed["passes"] > 2
+    for name in ("threshold_s", "threshold_q", "n_joint", "n_rows", "status", "n_strata", "dropped_rows"):
+        assert streamed[name] == exact[name], name
+    assert streamed_flags.column("flag").to_pylist() == flags.column("flag").to_pylist()
+    assert streamed_flags.column("flag").to_pylist()[17] is None
+    assert streamed_flags.column_names == flags.column_names
