@@ -5,19 +5,26 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench browser clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMP)
 	$(BIN)/coad demo
 
-test: lint
+test: lint browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The explorer is tested in the system's Chromium: Debian's is installed where that is allowed.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null \
+	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+	       && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
+	  || echo "No Chromium: the browser tests are skipped. Install it (Debian: apt-get install chromium)."
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
@@ -27,7 +34,7 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[learn,plot,bench,dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[learn,plot,app,bench,dev]'
 	touch $@
 
 clean:

@@ -155,7 +155,7 @@ def _fitted(name: str, s, q, seeds: int, batch: int, epochs: int) -> CoAD:
 
 
 def _f_hat(p_s, p_q) -> float:
-    return float(fbeta_hat(Moments.of(p_s, p_q), 1.0, ALPHA))
+    return float(fbeta_hat(Moments.of(p_s, p_q), beta=1.0, alpha=ALPHA))
 
 
 def _scoring() -> str:

@@ -20,21 +20,31 @@ def out_json(value: Any) -> None:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
-    """A plain table: the first column left, the others right."""
+    """A plain table: the first column left, the others right.
+
+    In a pipe or a file nothing is cut. On a narrow terminal the first column keeps a part of its width.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     grid = Table(box=SIMPLE_HEAD, title=title and Text(title), title_justify="left", pad_edge=False)
+    body = [[Text(cell) for cell in row] for row in rows]  # not markup: a column may be called "power [dBm]"
     for position, header in enumerate(headers):
         if position == 0:
-            grid.add_column(Text(header), overflow="fold")
+            longest = max((row[0].cell_len for row in body), default=0)
+            grid.add_column(Text(header), overflow="fold", min_width=min(longest, 12))
         else:
             grid.add_column(Text(header), justify="right", no_wrap=True)
-    for row in rows:
-        grid.add_row(*(Text(cell) for cell in row))  # not markup: a column may be called "power [dBm]"
-    Console(highlight=False).print(grid)
+    for row in body:
+        grid.add_row(*row)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(
+            console.width, console.measure(grid, options=console.options.update(width=10_000)).maximum
+        )
+    console.print(grid)
 
 
 def number(value: float | None, digits: int = 3) -> str:
