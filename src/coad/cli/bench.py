@@ -1,31 +1,186 @@
-"""``coad bench``: plain coincidence against regime-aware, on public data sets."""
+"""``coad bench``: is it better to give the regime, and is coincidence better than other methods?"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from coad.cli._print import number, out, table
+from coad.exceptions import InputError
+
+if TYPE_CHECKING:
+    from coad.experiments.peers import PeersRun
+
+_REGIMES = "milling,SKAB,hydraulic"
 
 
 def bench(
     names: Annotated[
-        str, typer.Option("--data", help="Data sets, comma-separated.")
-    ] = "milling,SKAB,hydraulic",
+        str | None, typer.Option("--data", help="Data sets, comma-separated; with --methods also files.")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Compare methods: all, or names, comma-separated.")
+    ] = None,
     folder: Annotated[Path | None, typer.Option(help="Folder of the data; default: COAD_DATA.")] = None,
-    splits: Annotated[int, typer.Option(min=1, help="Splits of each data set.")] = 4,
+    splits: Annotated[
+        int | None, typer.Option(min=1, help="Splits of each data set (regimes 4, methods 5, quick 1).")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="With --methods: small data, short training.")
+    ] = False,
+    s: Annotated[str | None, typer.Option("--s", help="Files: columns of s, comma-separated.")] = None,
+    q: Annotated[str | None, typer.Option("--q", help="Files: columns of q, comma-separated.")] = None,
+    label: Annotated[str | None, typer.Option(help="Files: the label, for judging.")] = None,
+    context: Annotated[str | None, typer.Option(help="Files: columns of the regime.")] = None,
+    group: Annotated[str | None, typer.Option(help="Files: what a split must not tear apart.")] = None,
+    time: Annotated[str | None, typer.Option(help="Files: the time column.")] = None,
+    window: Annotated[str | None, typer.Option(help="Files: rows per window.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     output: Annotated[Path, typer.Option("--out", help="The HTML page to write.")] = Path("coad-bench.html"),
 ) -> None:
-    """Is it better to give the regime? One table over real data, judged by their labels."""
+    """Plain against regime-aware on real data; with --methods, every method on the same splits.
+
+    With --methods the results are also kept as Parquet and Markdown beside the page, and a run that
+    stopped goes on where it was.
+    """
     from coad._files import check_writable
-    from coad.experiments.regimes import run_regimes, write_regimes_page
 
     check_writable(output)
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    run = run_regimes(wanted, splits=splits, data=folder, random_state=seed, progress=out)
+    wanted = [name.strip() for name in (names or "").split(",") if name.strip()]
+    named = {name.lower() for name in _REGIMES.split(",")}
+    if methods is None and not quick and all(name.lower() in named for name in wanted):
+        _bench_regimes(wanted or _REGIMES.split(","), folder, splits or 4, seed, output)
+        return
+    columns = {
+        "s": s,
+        "q": q,
+        "label": label,
+        "context": context,
+        "group": group,
+        "time": time,
+        "window": window,
+    }
+    chosen = [name.strip() for name in (methods or "all").split(",") if name.strip()]
+    run = run_on(
+        wanted, chosen, columns, folder, splits or (1 if quick else 5), quick=quick, seed=seed, output=output
+    )
+    show_peers(run)
+    out(f"Picture: {output}; table: {output.with_suffix('.md')}; results: {output.with_suffix('.parquet')}")
+    if run.errors:
+        raise typer.Exit(1)
+
+
+def run_on(
+    names: list[str],
+    methods: list[str],
+    columns: dict[str, str | None],
+    folder: Path | None,
+    splits: int,
+    *,
+    quick: bool,
+    seed: int,
+    output: Path,
+) -> PeersRun:
+    """Run the methods, writing Parquet as they end and page and Markdown at the end."""
+    from coad._files import written_whole
+    from coad.baselines.registry import chosen_methods
+    from coad.experiments.peer_data import NAMES, bench_data, from_files
+    from coad.experiments.peers import LEGEND, run_peers, to_markdown
+    from coad.report.figures_peers import write_peers_page
+
+    chosen_methods(
+        methods, "rf", regimes=True, labelled=True
+    )  # a wrong name is answered before data are read
+    files = [name for name in names if name.lower() not in NAMES]
+    for name in files:
+        if not Path(name).exists() and not any(mark in name for mark in "*?["):
+            raise InputError(f"{name!r} is neither a file nor one of the data sets {', '.join(NAMES)}")
+    known = [name.lower() for name in names if name.lower() in NAMES] if names else list(NAMES)
+    data = [bench_data(name, folder=folder, quick=quick, seed=seed) for name in known]
+    if files:
+        data.append(from_files(files, _layout(files, columns)))
+    run = run_peers(
+        data,
+        methods,
+        splits=splits,
+        quick=quick,
+        random_state=seed,
+        store=output.with_suffix(".parquet"),
+        progress=say,
+    )
+    with written_whole(output.with_suffix(".md")) as draft:
+        draft.write_text(to_markdown(run.lines()), encoding="utf-8")
+    write_peers_page(run, output, "Methods side by side", verdict(run), LEGEND)
+    return run
+
+
+def say(line: str) -> None:
+    """A line of progress, at once: a long run is watched through a file, too."""
+    out(line)
+    sys.stdout.flush()
+
+
+def verdict(run: PeersRun) -> str:
+    """For each data set: how CoAD stands against the best peer that needs no labels in training."""
+    parts = []
+    lines = run.lines()
+    for data in dict.fromkeys(line.data for line in lines):
+        own = {line.method: line for line in lines if line.data == data}
+        ours = own.get("coad")
+        peers = [x for x in own.values() if not x.method.startswith("coad") and not x.labels and x.best]
+        if ours is None or ours.own is None:
+            continue
+        text = f"{data}: CoAD F1 {ours.own[0]:.2f} without labels"
+        if peers:
+            best = max(peers, key=lambda line: line.best[0] if line.best else 0.0)
+            assert best.best is not None
+            word = "above" if ours.own[0] > best.best[0] else "NOT above"
+            text += f", {word} the best unsupervised peer at its best threshold ({best.title}, {best.best[0]:.2f})"
+        top = own.get("snn")
+        if top is not None and top.own is not None:
+            text += f"; supervised networks {top.own[0]:.2f}"
+        parts.append(text + ".")
+    return " ".join(parts) or "No labels, or CoAD was not run: nothing to rank."
+
+
+def show_peers(run: PeersRun) -> None:
+    """The tables and the verdict."""
+    from coad.experiments.peers import HEAD, cells
+
+    lines = run.lines()
+    for data in dict.fromkeys(line.data for line in lines):
+        rows = [cells(line) for line in lines if line.data == data]
+        out(f"{data}: {run.sources[data]}")
+        table(HEAD, rows)
+        for line in lines:
+            if line.data == data and line.error:
+                out(f"{line.title} failed: {line.error}")
+    out(verdict(run))
+
+
+def _layout(files: list[str], columns: dict[str, str | None]) -> Any:
+    from coad.io import Layout
+
+    given = {name: value for name, value in columns.items() if value is not None}
+    if "s" not in given and "q" not in given:
+        if not all(Path(file).suffix.lower() in (".npz", ".h5", ".hdf5") for file in files):
+            raise InputError("name the columns of the two inputs: --s and --q")
+        given |= {"s": "s", "q": "q"}
+    patterns = {
+        name: tuple(part.strip() for part in value.split(",")) if name in ("s", "q", "context") else value
+        for name, value in given.items()
+    }
+    return Layout(**patterns)
+
+
+def _bench_regimes(names: list[str], folder: Path | None, splits: int, seed: int, output: Path) -> None:
+    """Is it better to give the regime? One table over real data, judged by their labels."""
+    from coad.experiments.regimes import run_regimes, write_regimes_page
+
+    run = run_regimes(names, splits=splits, data=folder, random_state=seed, progress=out)
     table(
         ("data", "fault", "method", "F1", "s.d.", "lowest", "trivial", "α̂", "F̂", "status"),
         [

@@ -1,0 +1,43 @@
+"""CoAD against its peers: the simulated RF station (Table 3), milling (Table 2) and digits, over splits.
+
+Results are kept in ``benchmarks/peers.parquet`` while it runs: a run that stopped goes on where it was.
+Delete the file to measure anew.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks._results import record
+from coad.cli._peers import PAPER_MILLING
+from coad.cli.bench import verdict
+from coad.experiments.peer_data import NAMES, bench_data
+from coad.experiments.peers import LEGEND, PeersRun, run_peers, to_markdown
+from coad.experiments.rf import DIFFERENCE, PAPER_F1
+
+SPLITS, SEED = 5, 0
+
+
+def run() -> None:
+    store = Path(__file__).parent / "peers.parquet"
+    for name in NAMES:
+        data = bench_data(name, seed=SEED)
+        done = run_peers([data], splits=SPLITS, random_state=SEED, store=store, progress=print)
+        record(f"peers-{name}", f"Methods side by side: {name}", _body(name, done))
+
+
+def _body(name: str, done: PeersRun) -> str:
+    import torch
+    from pyod.version import __version__ as pyod
+
+    paper = {"rf": PAPER_F1, "milling": PAPER_MILLING}.get(name, {})
+    beside = ", ".join(f"{method} {value:.2f}" for method, value in paper.items())
+    parts = [
+        f"{done.sources[name]}. {SPLITS} splits, seed {SEED}; torch {torch.__version__}, PyOD {pyod}.",
+        to_markdown(done.lines()),
+        verdict(done),
+    ]
+    if beside:
+        parts.append(f"The paper's F1: {beside}." + (f" {DIFFERENCE}" if name == "rf" else ""))
+    assert LEGEND in parts[1]
+    return "\n\n".join(parts)

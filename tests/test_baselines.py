@@ -1,0 +1,189 @@
+"""Every peer learns: losses fall, weights move, and planted anomalies rank above normal rows."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from coad.baselines.base import OneInput, TwoInputs, as_series, stacked
+from coad.baselines.registry import METHODS, chosen_methods
+from coad.baselines.strategies import best_f1, f1, judge_pair, run_one_input, run_two_inputs, scaled
+from coad.exceptions import InputError, NotFittedError
+from coad.pairs import Pairs
+
+ONE = [name for name, method in METHODS.items() if method.kind == "one input"]
+DEEP_ONE = ["vae", "svdd", "dghl", "omnianomaly"]
+PAIRED = ["dcca", "dmca", "snn"]
+
+
+def series(n: int = 400, planted: int = 20, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Two channels that are a sine of random phase; planted rows are flat noise of the same size."""
+    rng = np.random.default_rng(seed)
+    phase = rng.uniform(0, 2 * np.pi, (n, 1, 1))
+    time = np.linspace(0, 4 * np.pi, 24)[None, None, :]
+    x = np.sin(time + phase + np.array([0.0, 1.0])[None, :, None]) + 0.1 * rng.normal(size=(n, 2, 24))
+    odd = np.arange(n) < planted
+    x[odd] = 2.0 * rng.normal(size=(planted, 2, 24))
+    return x.astype(np.float32), odd
+
+
+def coincident(n: int = 600, rate: float = 0.15, seed: int = 0) -> Pairs:
+    """Flat rows: an event moves three columns of each input."""
+    rng = np.random.default_rng(seed)
+    s, q = rng.normal(size=(2, n, 5)).astype(np.float32)
+    label = rng.random(n) < rate
+    s[label, :3] += 3
+    q[label, :3] -= 3
+    return Pairs(s, q, label=label)
+
+
+def auc(score: np.ndarray, odd: np.ndarray) -> float:
+    return float((score[odd][:, None] > score[~odd][None, :]).mean())
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_planted_anomalies_rank_above_normal_rows(name):
+    x, odd = series()
+    method = METHODS[name].make(0, True, {})
+    if hasattr(method, "epochs"):
+        method.epochs, method.batch_size = 8, 64
+    method.fit(x[~odd] if name == "vae-healthy" else x)
+    assert isinstance(method, OneInput)
+    score = method.score(x)
+    assert score.shape == (len(x),)
+    assert np.isfinite(score).all()
+    assert auc(score, odd) > 0.9
+
+
+@pytest.mark.parametrize("name", DEEP_ONE)
+def test_the_loss_falls_and_the_weights_move(name):
+    x, _ = series(200, 0)
+    method = METHODS[name].make(0, True, {})
+    method.epochs = 8
+    method.batch_size = 32
+    method.fit(x)
+    assert method.losses_[-1] < method.losses_[0] - 0.02 * abs(method.losses_[0])
+    assert method.moved_ > 0.02
+
+
+@pytest.mark.parametrize("name", DEEP_ONE)
+def test_the_same_seed_gives_the_same_scores(name):
+    x, _ = series(80, 0)
+    first, second = (METHODS[name].make(3, True, {}).fit(x).score(x) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("name", PAIRED)
+def test_two_networks_learn_what_both_inputs_share(name):
+    pairs = coincident()
+    method = METHODS[name].make(0, True, {})
+    method.epochs = 25
+    assert isinstance(method, TwoInputs)
+    method.fit(pairs.s, pairs.q, pairs.label if name == "snn" else None)
+    assert np.mean(method.losses_[-3:]) < np.mean(method.losses_[:2])
+    assert method.moved_ > 0.02
+    new = coincident(seed=1)
+    for score in method.scores(new.s, new.q):
+        assert auc(score, new.label) > 0.9
+
+
+def test_joint_scores_of_pyod_rank_planted_anomalies():
+    pairs = coincident()
+    method = METHODS["multimodal"].make(0, True, {}).fit(pairs.s, pairs.q)
+    assert auc(method.scores(pairs.s, pairs.q)[0], pairs.label) > 0.9
+    assert 0.1 < method.predict(pairs.s, pairs.q).mean() < 0.25  # the contamination that it was told
+
+
+def test_the_expert_rule_finds_simulated_events_and_refuses_other_data():
+    from coad.datasets.rf_station import simulate
+
+    data = simulate(500, 1).pairs
+    train, test = scaled(data[:350], data[350:])
+    (judged,) = run_two_inputs(METHODS["expert"].make(0, True, {}), train, test, labels=True)
+    assert judged.own is not None
+    assert judged.own > 0.75
+    flat = coincident()
+    with pytest.raises(InputError, match="RF windows"):
+        METHODS["expert"].make(0, True, {}).fit(flat.s, flat.q, flat.label)
+
+
+@pytest.mark.parametrize("name", ["iforest", "vae", "multimodal", "dcca", "expert"])
+def test_a_method_that_is_not_fitted_says_so(name):
+    method = METHODS[name].make(0, True, {})
+    x = np.zeros((3, 4), np.float32)
+    with pytest.raises(NotFittedError):
+        method.scores(x, x) if hasattr(method, "scores") else method.score(x)
+
+
+def test_supervised_networks_refuse_data_without_labels():
+    pairs = coincident(100)
+    with pytest.raises(InputError, match="labels"):
+        METHODS["snn"].make(0, True, {}).fit(pairs.s, pairs.q)
+
+
+@pytest.mark.parametrize("ties", [False, True], ids=["distinct", "tied"])
+def test_best_f1_over_pairs_equals_trying_all_pairs(ties):
+    rng = np.random.default_rng(4)
+    s, q = rng.normal(size=(2, 60))
+    if ties:
+        s, q = np.round(s), np.round(q)
+    truth = rng.random(60) < 0.6  # a majority: the best pair flags more than half
+    slow = max(f1(truth, (s >= a) & (q >= b)) for a, b in itertools.product(s, q))
+    assert best_f1(truth, s, q) == pytest.approx(slow)
+    assert best_f1(truth, s) == pytest.approx(max(f1(truth, s >= a) for a in s))
+
+
+def test_stacking_keeps_every_number_and_stretches_the_shorter_series():
+    s, q = np.arange(6.0).reshape(2, 1, 3), np.arange(24.0).reshape(2, 2, 6)
+    both = stacked(s, q)
+    assert both[0].tolist() == [[0, 0, 1, 1, 2, 2], *q[0].tolist()]
+    with pytest.raises(InputError, match="row by row"):
+        stacked(s, q[:1])
+
+
+def test_long_series_are_averaged_and_keep_their_end():
+    x = np.arange(10.0).reshape(1, 1, 10)
+    assert as_series(x, 4).tolist() == [[[2.0, 5.0, 8.0]]]
+
+
+def test_one_input_methods_give_both_strategies_and_all_columns():
+    pairs = coincident()
+    train, test = scaled(pairs[:400], pairs[400:])
+    first, second = run_one_input(lambda: METHODS["gmm"].make(0, True, {}), train, test)
+    assert (first.strategy, second.strategy) == ("Score & Stack", "Stack & Score")
+    for judged in (first, second):
+        assert judged.own is not None
+        assert judged.best is not None
+        assert judged.own <= judged.best
+        assert judged.average_precision > 1.2 * test.label.mean()
+    assert first.ours is not None
+    assert first.ours <= first.best
+    assert second.ours is None  # one score has no pair of thresholds
+
+
+def test_labels_of_test_rows_do_not_move_the_threshold_without_labels():
+    rng = np.random.default_rng(0)
+    s, q = rng.normal(size=(2, 1000))
+    label = np.arange(1000) < 150
+    s[label] += 5
+    q[label] += 5
+    assert judge_pair((s, q), (s, q), label, own=None).ours > 0.9
+    # The same flags judged by the opposite labels: had labels chosen them, F1 would be high again.
+    assert judge_pair((s, q), (s, q), ~label, own=None).ours < 0.1
+    assert judge_pair((s, q), (s, q), None, own=None).best is None
+
+
+def test_an_unknown_method_is_answered_with_the_nearest_names():
+    with pytest.raises(InputError, match="nearest is omnianomaly"):
+        chosen_methods(["omnianomly"], "rf", regimes=False, labelled=True)
+    with pytest.raises(InputError, match="there are all, coad"):
+        chosen_methods(["zzzzzz"], "rf", regimes=False, labelled=True)
+
+
+def test_all_leaves_out_what_the_data_cannot_have():
+    names = {m.name for m in chosen_methods(["all"], "digits", regimes=False, labelled=False)}
+    assert names.isdisjoint({"expert", "snn", "vae-healthy", "coad-plain"})
+    assert {"coad", "ocsvm", "dghl"} <= names
+    assert [m.name for m in chosen_methods(["snn"], "digits", regimes=False, labelled=False)] == ["snn"]

@@ -1,0 +1,163 @@
+"""``coad bench --methods``: resumable, honest about failures, and useful without labels."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from coad.baselines import registry
+from coad.cli import app
+from coad.exceptions import FileError, InputError
+from coad.experiments import peers
+from coad.experiments.peer_data import BenchData, bench_data
+from coad.experiments.peers import read_results, run_peers, summary, to_markdown
+from coad.pairs import Pairs
+
+
+def toy(labelled: bool = True, n: int = 400) -> BenchData:
+    rng = np.random.default_rng(0)
+    s, q = rng.normal(size=(2, n, 3)).astype(np.float32)
+    label = rng.random(n) < 0.15
+    s[label] += 3
+    q[label] += 3
+    pairs = Pairs(s, q, label=label if labelled else None)
+
+    def split(number, seed):
+        return pairs.split(0.3, random_state=np.random.default_rng([seed, number]))
+
+    return BenchData("toy", "planted", split, labelled=labelled, setting={"epochs": 30, "n_seeds": 1})
+
+
+def test_a_run_that_stopped_goes_on_and_a_changed_setting_starts_anew(tmp_path, monkeypatch):
+    store = tmp_path / "r.parquet"
+    calls: list[str] = []
+    real = peers._judge
+
+    def counted(data, method, *rest):
+        calls.append(method.name)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(data, method, *rest)
+
+    monkeypatch.setattr(peers, "_judge", counted)
+    with pytest.raises(KeyboardInterrupt):
+        run_peers([toy()], ["iforest", "gmm"], splits=2, quick=True, store=store)
+    assert len({(r.method, r.split) for r in read_results(store)}) == 2
+    run = run_peers([toy()], ["iforest", "gmm"], splits=2, quick=True, store=store)
+    assert len(calls) == 5  # two before, the one that was interrupted, and the two that were left
+    assert len({(r.method, r.split) for r in run.results}) == 4
+    again = run_peers([toy()], ["iforest", "gmm"], splits=2, quick=True, store=store)
+    assert len(calls) == 5
+    assert again.results == run.results
+    run_peers([toy()], ["gmm"], splits=1, quick=True, random_state=1, store=store)
+    assert len(calls) == 6
+
+
+def test_a_method_that_fails_leaves_a_row_and_the_others_run(tmp_path, monkeypatch):
+    def broken(seed, quick, setting):
+        raise RuntimeError("no such kernel\nand a long story")
+
+    bad = dataclasses.replace(registry.METHODS["lof"], make=broken)
+    monkeypatch.setitem(registry.METHODS, "lof", bad)
+    store = tmp_path / "r.parquet"
+    run = run_peers([toy()], ["lof", "gmm"], splits=1, quick=True, store=store)
+    (error,) = run.errors
+    assert error.error == "RuntimeError: no such kernel"
+    lines = {line.method: line for line in run.lines()}
+    assert lines["gmm"].best is not None
+    assert lines["lof"].best is None
+    assert "no such kernel" in to_markdown(run.lines())
+    monkeypatch.undo()
+    healed = run_peers([toy()], ["lof", "gmm"], splits=1, quick=True, store=store)
+    assert not healed.errors  # a failed fit is tried again
+    assert {r.error for r in read_results(store)} == {""}
+
+
+def test_data_without_labels_run_with_empty_columns():
+    run = run_peers([toy(labelled=False)], ["coad", "iforest", "snn"], splits=1, quick=True)
+    lines = {line.method: line for line in run.lines()}
+    for name in ("coad", "iforest"):
+        line = lines[name]
+        assert (line.own, line.ours, line.best, line.average_precision, line.error) == (None,) * 4 + ("",)
+        assert line.seconds > 0
+    assert "the data have none" in lines["snn"].error
+
+
+def test_the_better_strategy_is_the_one_that_is_named():
+    rows = [
+        peers.Result("k", "d", "vae", strategy, split, None, ours, best, 0.5, 1.0)
+        for split in range(2)
+        for strategy, ours, best in (("Score & Stack", 0.4, 0.6), ("Stack & Score", None, 0.7 + 0.1 * split))
+    ]
+    (line,) = summary(rows)
+    assert line.strategy == "Stack & Score"
+    assert line.best == pytest.approx((0.75, np.std([0.7, 0.8], ddof=1)))
+    assert line.ours == pytest.approx((0.4, 0.0))  # only two scores have a pair of thresholds
+    assert line.own is None
+
+
+def test_coad_finds_planted_coincidence_above_its_peers_own_thresholds():
+    run = run_peers([toy()], ["coad", "iforest"], splits=1, quick=True)
+    lines = {line.method: line for line in run.lines()}
+    assert lines["coad"].own[0] > 0.85
+    assert lines["coad"].own[0] > lines["iforest"].own[0]
+
+
+def test_another_file_in_the_place_of_results_is_refused(tmp_path):
+    store = tmp_path / "r.parquet"
+    store.write_text("hello")
+    with pytest.raises(FileError, match="does not hold results"):
+        run_peers([toy()], ["gmm"], splits=1, store=store)
+    assert store.read_text() == "hello"
+
+
+def test_named_data_sets_split_without_sharing_rows_and_unknown_ones_are_refused():
+    data = bench_data("digits", quick=True)
+    train, test = data.split(0, 0)
+    assert train.label.dtype == bool
+    assert 0.1 < train.label.mean() < 0.2
+    assert len(test) < len(train)
+    other, _ = data.split(1, 0)
+    assert not np.array_equal(train.s, other.s)
+    with pytest.raises(InputError, match="rf, milling, digits"):
+        bench_data("mnist")
+
+
+def test_the_command_benches_a_file_and_its_exit_code_tells_of_failures(tmp_path):
+    data = toy(n=300)
+    train, test = data.split(0, 0)
+    both = {name: np.concatenate([getattr(train, name), getattr(test, name)]) for name in ("s", "q", "label")}
+    np.savez(tmp_path / "own.npz", s=both["s"], q=both["q"], label=both["label"].astype(np.int64))
+    page = tmp_path / "b.html"
+    base = ["bench", "--data", str(tmp_path / "own.npz"), "--label", "label", "--splits", "1", "--quick"]
+    done = CliRunner().invoke(app, [*base, "--methods", "iforest,gmm", "--out", str(page)])
+    assert done.exit_code == 0, done.output
+    assert "Isolation forest" in done.output
+    assert "Isolation forest" in page.with_suffix(".md").read_text(encoding="utf-8")
+    assert page.stat().st_size > 10_000
+    assert len(read_results(page.with_suffix(".parquet"))) == 4  # two methods, two strategies
+    # The expert rule knows RF windows only: its row says so, the rest runs.
+    failed = CliRunner().invoke(app, [*base, "--methods", "expert,gmm", "--out", str(page)])
+    assert failed.exit_code == 1
+    assert "Expert rule failed" in failed.output
+    wrong = CliRunner().invoke(app, [*base, "--methods", "isoforest", "--out", str(page)])
+    assert isinstance(wrong.exception, InputError)
+    assert "iforest" in str(wrong.exception)
+
+
+def test_the_rf_table_prints_the_papers_numbers_and_says_that_data_are_simulated(tmp_path):
+    page = tmp_path / "rf.html"
+    done = CliRunner().invoke(
+        app, ["reproduce", "rf", "--quick", "--splits", "1", "--methods", "ocsvm,expert", "--out", str(page)]
+    )
+    assert done.exit_code == 0, done.output
+    assert "simulated" in done.output
+    lines = {line.split("  ")[0].strip(): line for line in done.output.splitlines()}
+    assert lines["OCSVM"].rstrip().endswith("0.66")
+    assert lines["Expert rule *"].rstrip().endswith("0.90")
+    text = page.read_text(encoding="utf-8")
+    assert "normal: glitch and early" in text
+    assert "event: trip" in text
