@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 _HOME = {
     "CoAD": "coad.learned",
     "CoincidenceLoss": "coad.objective",
+    "CoincidenceModes": "coad.modes.estimator",
     "CoincidenceThreshold": "coad.detector",
     "Moments": "coad.metric",
     "NetSpec": "coad.nets",

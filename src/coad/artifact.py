@@ -34,12 +34,12 @@ from coad.training.model import Blueprint, Fitted, Scorer, SeedReport, as_source
 if TYPE_CHECKING:
     from coad.learned import CoAD
 
-__all__ = ["FORMAT_VERSION", "load", "save"]
+__all__ = ["FORMAT_VERSION", "blueprints_of", "load", "save", "write_folder"]
 
 FORMAT_VERSION = 1
 _WEIGHTS, _FACTS = "model.safetensors", "model.json"
 #: Settings that are not data, or that say nothing about a finished model.
-_NOT_SAVED = ("net", "augment", "checkpoint", "random_state", "verbose")
+_NOT_SAVED = ("net", "augment", "checkpoint", "random_state", "verbose", "context")
 
 
 def save(model: CoAD, folder: Path) -> None:
@@ -49,8 +49,19 @@ def save(model: CoAD, folder: Path) -> None:
     for i, own in enumerate(model.fitted_.values()):
         for side, scorer in (("s", own.scorer_s), ("q", own.scorer_q)):
             tensors |= {f"{i}.{side}.{k}": v.contiguous() for k, v in scorer.state_dict().items()}
+    facts = _facts(model)
+    if model.context_ is not None:
+        from coad.modes.saving import modes_facts
+
+        facts["discovered"], inner = modes_facts(model.context_)
+        tensors |= {f"discovered.{name}": value for name, value in inner.items()}
+    write_folder(folder, facts, tensors)
+
+
+def write_folder(folder: Path, own: dict[str, Any], tensors: dict[str, torch.Tensor]) -> None:
+    """Facts and tensors of a model of any kind as a folder; all of it or nothing."""
     weights = save_tensors(tensors)
-    facts = _facts(model, hashlib.sha256(weights).hexdigest())
+    facts = {**_to_json(own), **_header(), "weights_sha256": hashlib.sha256(weights).hexdigest()}
     facts["checksum"] = _checksum(facts)
     folder = folder.absolute()
     if folder.exists() and not (
@@ -72,7 +83,7 @@ def save(model: CoAD, folder: Path) -> None:
         ) from error
 
 
-def load(folder: Path, nets: Any = None) -> CoAD:
+def load(folder: Path, nets: Any = None) -> Any:
     """Read a folder that :func:`save` wrote. ``nets`` is the pair of modules, if they were yours."""
     facts = _read_facts(folder)
     try:
@@ -82,6 +93,10 @@ def load(folder: Path, nets: Any = None) -> CoAD:
     if hashlib.sha256(weights).hexdigest() != facts.get("weights_sha256"):
         raise FileError(f"{folder / _WEIGHTS} is truncated or was changed: its checksum differs")
     try:
+        if facts.get("kind") == "modes":
+            from coad.modes.saving import rebuild_modes
+
+            return rebuild_modes(facts, load_tensors(weights), nets)
         return _rebuild(facts, load_tensors(weights), nets)
     except CoadError:
         raise
@@ -89,8 +104,7 @@ def load(folder: Path, nets: Any = None) -> CoAD:
         raise FileError(f"{folder} does not hold a model that coad can read ({error!r})") from error
 
 
-def _facts(model: CoAD, weights_sha256: str) -> dict[str, Any]:
-    settings = {k: v for k, v in model.get_params(deep=False).items() if k not in _NOT_SAVED}
+def _header() -> dict[str, Any]:
     return {
         "format": "coad model",
         "format_version": FORMAT_VERSION,
@@ -100,6 +114,12 @@ def _facts(model: CoAD, weights_sha256: str) -> dict[str, Any]:
             "numpy": np.__version__,
             "python": platform.python_version(),
         },
+    }
+
+
+def _facts(model: CoAD) -> dict[str, Any]:
+    settings = {k: v for k, v in model.get_params(deep=False).items() if k not in _NOT_SAVED}
+    return {
         "metric": "F_hat = (1 + beta^2) (J - D) / (J + alpha beta^2)",
         "settings": _to_json(settings),
         "alpha": model.alpha_,
@@ -125,8 +145,9 @@ def _facts(model: CoAD, weights_sha256: str) -> dict[str, Any]:
             }
             for own in model.fitted_.values()
         ],
+        "dismissed": [_to_json(one.to_dict()) for one in model.dismissed_],
         "plan": model.plan_,
-        "weights_sha256": weights_sha256,
+        "history": _to_json({str(seed): entries for seed, entries in model.history_.items()}),
     }
 
 
@@ -136,12 +157,24 @@ def _rebuild(facts: dict[str, Any], tensors: dict[str, torch.Tensor], nets: Any)
     settings = {k: _from_json(v) for k, v in facts["settings"].items()}
     known = CoAD().get_params(deep=False)
     model = CoAD(**{k: v for k, v in settings.items() if k in known})
-    model.blueprints_ = _blueprints(facts["nets"], nets)
+    model.blueprints_ = blueprints_of(facts["nets"], nets)
     model.alpha_, model.alpha_how_ = float(facts["alpha"]), str(facts["alpha_how"])
-    model.random_state_, model.plan_, model.history_ = int(facts["seed"]), facts["plan"], {}
+    model.random_state_, model.plan_ = int(facts["seed"]), facts["plan"]
+    model.history_ = {int(seed): entries for seed, entries in _from_json(facts.get("history", {})).items()}
     model.shape_s_, model.shape_q_ = (tuple(facts["schema"][x]["row_shape"]) for x in "sq")
     model.contexts_ = facts["schema"]["contexts"]
     model.scaler_s_, model.scaler_q_ = (None if x is None else Scaler.from_dict(x) for x in facts["scaling"])
+    model.context_ = None
+    if facts.get("discovered") is not None:
+        from coad.modes.saving import rebuild_modes
+
+        start = "discovered."
+        inner = {k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)}
+        model.context = model.context_ = rebuild_modes(facts["discovered"], inner, None)
+    if facts.get("dismissed"):
+        from coad.dismissal import Dismissed
+
+        model.dismissed_ = tuple(Dismissed.from_dict(one) for one in facts["dismissed"])
     model.fitted_ = {}
     for i, own in enumerate(facts["fitted"]):
         scorers = []
@@ -167,7 +200,8 @@ def _rebuild(facts: dict[str, Any], tensors: dict[str, torch.Tensor], nets: Any)
     return model
 
 
-def _blueprints(described: list[dict[str, Any]], nets: Any) -> tuple[Blueprint, Blueprint]:
+def blueprints_of(described: list[dict[str, Any]], nets: Any) -> tuple[Blueprint, Blueprint]:
+    """The networks that a model's facts describe."""
     found = []
     for i, one in enumerate(described):
         shape = tuple(int(x) for x in one["input_shape"])
@@ -235,13 +269,15 @@ def _swap(new: Path, folder: Path) -> None:
 
 
 def _to_json(value: Any) -> Any:
-    """JSON has no infinity: ``inf`` becomes a string."""
+    """JSON has no infinity and no NaN: ``inf`` becomes a string, what is undefined null."""
     if isinstance(value, dict):
         return {k: _to_json(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [_to_json(v) for v in value]
     if isinstance(value, (float, np.floating)) and math.isinf(value):
         return "inf"
+    if isinstance(value, (float, np.floating)) and math.isnan(value):
+        return None
     if isinstance(value, np.generic):
         return value.item()
     return str(value) if isinstance(value, Path) else value
@@ -250,4 +286,6 @@ def _to_json(value: Any) -> Any:
 def _from_json(value: Any) -> Any:
     if isinstance(value, list):
         return [_from_json(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _from_json(v) for k, v in value.items()}
     return math.inf if value == "inf" else value

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from coad.learned import CoAD
     from coad.slices import Slices
 
-__all__ = ["AUTO", "FitReport", "Training", "fit_files", "propose"]
+__all__ = ["AUTO", "FitReport", "Training", "fit_files", "propose", "read_data", "split_of"]
 
 AUTO = "auto"
 Disk = Literal["auto", "always", "never"]
@@ -51,6 +51,7 @@ class Training:
     split: Literal["auto", "random", "group", "time"] = "auto"
     disk: Disk = "auto"
     verbose: bool = False
+    method: Literal["binary", "context"] = "binary"
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,9 @@ def fit_files(
     if training.split == "group" and layout.group is None:
         raise InputError("--split group needs --group: the column whose values must not be torn apart")
     with ExitStack() as stack:
-        data = _read(source, layout, clocks, training.disk, target, stack)
+        data = read_data(source, layout, clocks, training.disk, target, stack)
         pairs = data.pairs
-        how, group = _split(pairs, training.split)
+        how, group = split_of(pairs, training.split)
         model = CoAD(
             training.beta,
             alpha=training.alpha,
@@ -96,17 +97,19 @@ def fit_files(
             epochs=training.epochs,
             split=how,
             random_state=training.seed,
+            context=_discovery(training),
             verbose=training.verbose,
         )
         model.fit(pairs.s, pairs.q, context=pairs.context, group=group, time=pairs.time)
         save_model(model, data.recipe, target)
         p_s, p_q = confidences(model, pairs)
         held = model.validation_rows_
+        context = model._known(pairs.s, pairs.q, pairs.context)
         judgement = judge(
             model,
             p_s,
             p_q,
-            context=pairs.context,
+            context=context,
             time=pairs.time,
             overlap=_overlap(pairs),
             rows=held,
@@ -114,10 +117,19 @@ def fit_files(
             names=tuple(data.recipe.layout.context or ()),
         )
         regimes: dict[str, int] = {}
-        if pairs.context is not None:
-            labels, counts = np.unique(pairs.context, return_counts=True)
+        if context is not None:
+            labels, counts = np.unique(context, return_counts=True)
             regimes = {str(a): b for a, b in zip(labels.tolist(), counts.tolist(), strict=True)}
         return FitReport(model, data.recipe, data.summary, len(pairs), regimes, data.on_disk, judgement)
+
+
+def _discovery(training: Training) -> Any:
+    """A catalogue whose regimes become the context, if that is asked for."""
+    if training.method == "binary":
+        return None
+    from coad.modes.estimator import CoincidenceModes
+
+    return CoincidenceModes(n_seeds=training.seeds, random_state=training.seed)
 
 
 def propose(source: Source, layout: Layout) -> tuple[Layout, Slices | None]:
@@ -165,9 +177,10 @@ def confidences(model: CoAD, pairs: Pairs, rows: int = 65_536) -> tuple[FloatArr
     return np.concatenate([a for a, _ in parts]), np.concatenate([b for _, b in parts])
 
 
-def _read(
+def read_data(
     source: Source, layout: Layout, clocks: Clocks | None, disk: Disk, target: Path, stack: ExitStack
 ) -> _Data:
+    """The pairs of these files, in memory or on disk for as long as ``stack`` is open."""
     if source.two_clocks:
         from coad.io.clocks import read_two_clocks
 
@@ -177,7 +190,8 @@ def _read(
         both = read_two_clocks(
             source.s, source.q, layout, how=clocks.how, tolerance=clocks.tolerance, time_q=clocks.time_q
         )
-        return _Data(both.pairs, Recipe(both.layout, clocks), _aligned(both.alignment, both.pairs))
+        recipe = Recipe(both.layout, clocks, both.means)
+        return _Data(both.pairs, recipe, _aligned(both.alignment, both.pairs))
     files = find_files(source.files or [])
     if disk == "always" or (disk == "auto" and _bytes(files, layout) > _SHARE_OF_MEMORY * free_memory()):
         return _spooled(files, layout, target, stack)
@@ -238,7 +252,7 @@ def _aligned(alignment: Any, pairs: Pairs) -> str:
     return ", ".join(parts)
 
 
-def _split(pairs: Pairs, split: str) -> tuple[Any, NDArray[Any] | None]:
+def split_of(pairs: Pairs, split: str) -> tuple[Any, NDArray[Any] | None]:
     """How training holds rows out: windows that overlap are never torn apart at random."""
     if split == "auto" and pairs.group is not None and len(np.unique(pairs.group)) >= 5:
         split = "group"

@@ -78,6 +78,8 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         The normalised head with the hinge wall, or the paper's loss and plain head.
     checkpoint : path, optional
         A folder; an interrupted ``fit`` goes on from there.
+    context : CoincidenceModes, optional
+        A catalogue of modes whose regimes are the context of every row; fitted first if it is not.
 
     >>> rng = np.random.default_rng(0)
     >>> s, q = rng.normal(size=(2, 600, 3))
@@ -116,6 +118,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         significance: float = 0.01,
         checkpoint: str | Path | None = None,
         checkpoint_seconds: float = 10.0,
+        context: Any = None,
         verbose: bool = False,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
@@ -145,6 +148,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         self.significance = significance
         self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
+        self.context = context
         self.verbose = verbose
         self.random_state = random_state
 
@@ -169,7 +173,12 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         betas = checked_betas(self)
         s, q, context, group, time = unpacked(s, q, context, group, time)
         rows_s, rows_q = as_pair(s, q, least=LEAST_ROWS)
-        labels = as_context(context, len(rows_s))
+        self.context_ = None
+        if self.context is not None:
+            from coad.modes.context import fitted_context
+
+            self.context_ = fitted_context(self.context, rows_s, rows_q, group=group, time=time)
+        labels = as_context(self._known(rows_s, rows_q, context), len(rows_s))
         reject_constant(rows_s, "s")
         reject_constant(rows_q, "q")
         seed = seed_of(self.random_state)
@@ -189,6 +198,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         scalers = (self.scaler_s_, self.scaler_q_)
         parts = [StoredRows((rows_s, rows_q), scalers, index, labels, codes) for index in (train, held)]
         self._train(blueprints, settings, heads, parts[0], parts[1], betas, seed)
+        self.dismissed_, self.kinds_ = (), None
         return self
 
     def _train(
@@ -304,8 +314,14 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         return p_s * p_q
 
     def predict(self, s: Any, q: Any = None, context: Any = None) -> BoolArray:
-        """True for an anomaly. Nothing is flagged if training found no coincidence."""
-        return self.decide(*self.confidences(s, q, context))
+        """True for an anomaly. Nothing is flagged if training found no coincidence.
+
+        Events of a kind that was dismissed are not flagged.
+        """
+        flags = self.decide(*self.confidences(s, q, context))
+        if self.dismissed_ and flags.any():
+            flags &= ~self.is_dismissed(s, q, context)
+        return flags
 
     def decide(self, p_s: FloatArray, p_q: FloatArray) -> BoolArray:
         """The decision for given confidences, such as :meth:`confidences` returns."""
@@ -330,9 +346,9 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
 
         The rows should be new: on the training rows the figures flatter.
         """
-        if q is None and context is None:
-            context = getattr(s, "context", None)
-        return self.evaluate_confidences(*self.confidences(s, q, context), context)
+        p_s, p_q = self.confidences(s, q, context)
+        s, q, context, _, _ = unpacked(s, q, context, None, None)
+        return self.evaluate_confidences(p_s, p_q, self._known(s, q, context))
 
     def evaluate_confidences(self, p_s: FloatArray, p_q: FloatArray, context: Any = None) -> Evaluation:
         """:meth:`evaluate` for confidences that are already at hand."""
@@ -381,7 +397,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
             p_q,
             beta=own.beta if beta is None else float(beta),
             alpha=self.alpha_,
-            context=as_context(context, len(p_s)),
+            context=as_context(self._known(s, q, context), len(p_s)),
             random_state=self.random_state_,
         )
         # There, a row is flagged from the threshold on; here, above it.
@@ -390,6 +406,39 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
             float(np.nextafter(found.threshold_q, -1.0)),
         )
         return self
+
+    def dismiss(self, kind: int, s: Any = None, q: Any = None, *, context: Any = None) -> CoAD:
+        """Leave events of a kind out from now on (:func:`coad.kinds.find_kinds` numbers them).
+
+        With rows given, α and the thresholds are tuned again without that kind, so that the next
+        one comes up. See :meth:`refit` for networks that never saw it.
+        """
+        from coad.dismissal import dismiss
+
+        dismiss(self, kind, s, q, context)
+        return self
+
+    def is_dismissed(self, s: Any, q: Any = None, context: Any = None) -> BoolArray:
+        """Which rows are events of a dismissed kind."""
+        from coad.dismissal import is_dismissed
+
+        return is_dismissed(self, s, q, context)
+
+    def refit(self, s: Any, q: Any = None, *, context: Any = None) -> CoAD:
+        """A new detector with the same settings, trained on the rows that are of no dismissed kind.
+
+        :meth:`dismiss` keeps the networks, which may have learned little but the dismissed kind;
+        this lets them learn the next one. The new detector has never seen the dismissed kinds, so it
+        knows of none (``dismissed_`` is empty) and may flag some of them in new data: ask this
+        one's :meth:`is_dismissed` about those.
+        """
+        from coad.dismissal import refit
+
+        return refit(self, s, q, context)
+
+    #: Kinds that were dismissed; see :mod:`coad.dismissal`. ``kinds_`` is what :func:`find_kinds` found last.
+    dismissed_: tuple[Any, ...] = ()
+    kinds_: Any = None
 
     @property
     def seeds_(self) -> list[SeedReport]:
@@ -422,7 +471,15 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
                 raise InputError(
                     f"{name} has rows of shape {rows.shape[1:]}, but the model was fitted on {tuple(shape)}"
                 )
-        return rows_s, rows_q, as_context(context, len(rows_s))
+        return rows_s, rows_q, as_context(self._known(rows_s, rows_q, context), len(rows_s))
+
+    def _known(self, s: Any, q: Any, context: Any) -> Any:
+        """The context of each row: given, discovered by ``context_``, or both."""
+        if getattr(self, "context_", None) is None:
+            return context
+        from coad.modes.context import joined_context
+
+        return joined_context(self.context_, s, q, context)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "fitted_"):
@@ -437,8 +494,8 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         return next(iter(self.fitted_.values()))
 
 
-def load(folder: str | Path, nets: Any = None) -> CoAD:
-    """Read a model that :meth:`CoAD.save` wrote; ``nets`` only for networks of your own class."""
+def load(folder: str | Path, nets: Any = None) -> Any:
+    """Read a model that ``save`` wrote (CoAD or CoincidenceModes); ``nets`` only for networks of your own."""
     from coad.artifact import load as load_folder
 
     return load_folder(Path(folder), nets)

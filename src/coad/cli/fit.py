@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -42,6 +43,15 @@ class Align(StrEnum):
     hold = "hold"
 
 
+class Method(StrEnum):
+    """What is learned."""
+
+    binary = "binary"
+    context = "context"
+    modes = "modes"
+    auto = "auto"
+
+
 class Disk(StrEnum):
     """Where the training data live."""
 
@@ -70,7 +80,8 @@ def fit(
     ] = None,
     window: Annotated[str | None, typer.Option(help="Window in samples (64) or time (250ms).")] = None,
     stride: Annotated[
-        str | None, typer.Option(help="From one window to the next; default: the window.")
+        str | None,
+        typer.Option("--stride", "--hop", help="From one window to the next; default: the window."),
     ] = None,
     max_gap: Annotated[str | None, typer.Option(help="A longer step in time breaks windows.")] = None,
     context: Annotated[str | None, typer.Option(help="Columns of the operating regime.")] = None,
@@ -88,6 +99,12 @@ def fit(
     seeds: Annotated[int, typer.Option(help="Independent trainings; the best is kept.")] = 4,
     epochs: Annotated[int | None, typer.Option(help="Default: by the number of rows.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    method: Annotated[
+        Method,
+        typer.Option(
+            help="One head; one head within discovered regimes; a catalogue of modes; or by held-out evidence."
+        ),
+    ] = Method.binary,
     disk: Annotated[
         Disk, typer.Option(help="Train from disk: if the data do not fit in memory, always, never.")
     ] = Disk.auto,
@@ -124,6 +141,20 @@ def fit(
         raise typer.Exit(1)
     training = Training(beta, rate, seeds, epochs, seed, split.value, disk.value, verbose=on_terminal())
     clocks = Clocks(align.value, tolerance, time_q) if source.two_clocks else None
+    wanted = method.value
+    if method is Method.auto:
+        from coad.modes.fitting import choose_method
+
+        choice = choose_method(source, layout, output, clocks=clocks, training=training)
+        wanted = choice.method
+        out(f"method: {choice.method}, because {choice.reason}")
+    if wanted == "modes":
+        from coad.cli.modes import fit_and_show
+
+        fit_and_show(source, layout, output, clocks, training)
+        return
+    if wanted == "context":
+        training = replace(training, method="context")
     with notes():
         report = fit_files(source, layout, output, clocks=clocks, training=training)
     _show(report, output)

@@ -123,6 +123,10 @@ def milling(
     splits: Annotated[int, typer.Option(min=1, help="Splits by cut.")] = 8,
     data: Annotated[Path | None, typer.Option(help="Feature table, mill.mat, or their folder.")] = None,
     beta: Annotated[float, typer.Option(help="0 asks for precision, inf for recall.")] = 1.0,
+    peers: Annotated[
+        bool, typer.Option("--peers", help="Table 2: other methods on the same splits.")
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="With --peers: a short trial.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     output: Annotated[Path, typer.Option("--out", help="The HTML page to write.")] = Path(
         "coad-milling.html"
@@ -133,6 +137,11 @@ def milling(
     from coad.experiments.milling import run_milling, write_milling_page
 
     check_writable(output)
+    if peers:
+        from coad.cli._peers import reproduce_milling_peers
+
+        reproduce_milling_peers(splits, data, quick=quick, seed=seed, output=output)
+        return
     run = run_milling(splits, data=data, beta=beta, random_state=seed, progress=out)
     rows = []
     for method in ("regimes", "plain"):
@@ -146,3 +155,46 @@ def milling(
     out("“As trained” is without the fact that a sharp tool draws less motor current; see the page.")
     write_milling_page(run, output)
     out(f"Pictures: {output}")
+
+
+@app.command()
+def modes(
+    sets: Annotated[str, typer.Option(help="Comma-separated: digits, hydraulic, skab.")] = "digits,hydraulic",
+    data: Annotated[Path | None, typer.Option(help="Folder of the hydraulic and SKAB data.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+) -> None:
+    """A catalogue of modes against one head and one-input peers, with one kind made rare at a time."""
+    from coad.experiments.modes import run_modes
+
+    names = [name.strip() for name in sets.split(",") if name.strip()]
+    rows = run_modes(names, data=data, random_state=seed, progress=out)
+    table(
+        ("data", "binary", "context", "modes", "majority modes", "best peer", "modes found", "rare"),
+        [
+            (
+                row.dataset,
+                *map(number, (row.binary, row.context, row.modes, row.majority)),
+                f"{row.peer:.3f} ({row.peer_name})",
+                str(row.n_modes),
+                str(row.n_rare),
+            )
+            for row in rows
+        ],
+        title="F1; seeds, modes and roles chosen without labels, the peer's threshold with them",
+    )
+
+
+@app.command()
+def rf(
+    splits: Annotated[int, typer.Option(min=1, help="Random splits of the simulated windows.")] = 5,
+    methods: Annotated[str, typer.Option(help="all, or names, comma-separated.")] = "all",
+    quick: Annotated[bool, typer.Option("--quick", help="Few windows, short training: a trial.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    output: Annotated[Path, typer.Option("--out", help="The HTML page to write.")] = Path("coad-rf.html"),
+) -> None:
+    """Table 3 and the examples figure, on a simulated RF station, beside the paper's numbers."""
+    from coad._files import check_writable
+    from coad.cli._peers import reproduce_rf
+
+    check_writable(output)
+    reproduce_rf(splits, methods, quick=quick, seed=seed, output=output)

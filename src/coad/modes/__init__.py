@@ -1,0 +1,1 @@
+"""Coincident modes: every regime and every rare kind at once."""

@@ -1,0 +1,115 @@
+"""The catalogue: one line per mode, judged by the metric of the binary method."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from coad._typing import FloatArray, IntArray
+from coad.metric import Moments, precision_hat, true_positive_fraction, undefined_is_no_news
+from coad.modes.consensus import joint_counts, mode_p_values, stability_of
+from coad.modes.roles import Role
+
+__all__ = ["Mode", "ModeTable", "describe"]
+
+_EXEMPLARS = 8
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One coincident mode.
+
+    ``size`` is the part of the rows that is in it, ``precision_hat`` P̂ of its own p_s and
+    p_q, ``support`` the part of the rows that it explains beyond chance (TP), ``p_value`` how
+    likely its joint votes are by chance, ``stability`` how well it comes back over members,
+    ``exemplars`` row numbers of the fit, the surest first.
+    """
+
+    mode: int
+    size: float
+    rows: int
+    precision_hat: float
+    support: float
+    p_value: float
+    stability: float
+    role: Role
+    reason: str
+    exemplars: tuple[int, ...]
+
+
+class ModeTable(tuple[Mode, ...]):
+    """The modes, rarest first; prints as a table.
+
+    >>> ModeTable()
+    no coincident modes
+    """
+
+    __slots__ = ()
+
+    @property
+    def rare(self) -> ModeTable:
+        """Those with the role rare."""
+        return ModeTable(mode for mode in self if mode.role == "rare")
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The table by columns, for ``pandas.DataFrame`` and others."""
+        return {name: [getattr(mode, name) for mode in self] for name in Mode.__dataclass_fields__}
+
+    def with_role(self, number: int, role: Role) -> ModeTable:
+        """The table with another role for one mode."""
+        return ModeTable(
+            replace(mode, role=role, reason="set by hand") if mode.mode == number else mode for mode in self
+        )
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Plain data for JSON."""
+        return [{**asdict(mode), "exemplars": list(mode.exemplars)} for mode in self]
+
+    def __repr__(self) -> str:
+        if not self:
+            return "no coincident modes"
+        lines = ["mode    size      P̂  support   p-value  stability  role    because"]
+        lines += [
+            f"{m.mode:4d}  {m.size:6.2%}  {m.precision_hat:5.2f}  {m.support:7.2%}  {m.p_value:8.1g}  "
+            f"{m.stability:9.2f}  {m.role:<6}  {m.reason}"
+            for m in self
+        ]
+        return "\n".join(lines)
+
+
+def describe(
+    a: FloatArray,
+    b: FloatArray,
+    labels: IntArray,
+    sure: FloatArray,
+    members: list[IntArray],
+    codes: IntArray | None,
+    roles: list[tuple[Role, str]],
+) -> ModeTable:
+    """The catalogue of modes 0 to K−1, from held-out responsibilities ``a`` and ``b`` (n, K)."""
+    k = a.shape[1]
+    chance = mode_p_values(joint_counts(a.argmax(1), b.argmax(1), k))
+    found = []
+    for mode in range(k):
+        with undefined_is_no_news():
+            moments = Moments.of(np.clip(a[:, mode], 0, 1), np.clip(b[:, mode], 0, 1), codes)
+            precision, support = float(precision_hat(moments)), float(true_positive_fraction(moments))
+        own = np.flatnonzero(labels == mode)
+        best = own[np.argsort(-sure[own, mode], kind="stable")[:_EXEMPLARS]]
+        found.append(
+            Mode(
+                mode=mode,
+                size=len(own) / len(labels),
+                rows=len(own),
+                precision_hat=precision,
+                support=support,
+                p_value=float(chance[mode]),
+                stability=stability_of(labels, mode, members),
+                role=roles[mode][0],
+                reason=roles[mode][1],
+                exemplars=tuple(int(i) for i in best),
+            )
+        )
+    return ModeTable(sorted(found, key=lambda mode: mode.size))

@@ -1,0 +1,122 @@
+"""What a catalogue cannot be made from, said clearly."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad.exceptions import CoadWarning, InputError
+
+if TYPE_CHECKING:
+    from coad.modes.estimator import CoincidenceModes
+
+__all__ = ["checked_modes", "reject_unique", "warn_of_batch", "warn_of_columns", "warn_of_copies"]
+
+ROWS_A_MODE = 20
+MOST_MODES = 30
+_FEW = 8
+_SAMPLE = 4000
+
+
+def checked_modes(model: CoincidenceModes, n: int) -> int:
+    """How many modes to start with; the other settings are checked with it."""
+    if not 0.0 < float(model.max_rare) <= 0.5:
+        raise InputError(f"max_rare must lie in (0, 0.5], not {model.max_rare!r}")
+    if not 0.0 < float(model.smallest) <= 0.5:
+        raise InputError(f"smallest must lie in (0, 0.5], not {model.smallest!r}")
+    if int(model.n_seeds) < 1:
+        raise InputError(f"n_seeds must be at least 1, not {model.n_seeds!r}")
+    if model.n_modes is None:
+        return min(MOST_MODES, n // ROWS_A_MODE)
+    k = int(model.n_modes)
+    if k < 2:
+        raise InputError(
+            f"n_modes = {model.n_modes!r}: at least 2 modes are needed, for one mode holds every row; "
+            "leave it out to have it chosen"
+        )
+    if n < k * ROWS_A_MODE:
+        raise InputError(
+            f"{n:,} rows are too few for {k} modes, which need {ROWS_A_MODE} each; "
+            f"give at least {k * ROWS_A_MODE:,} rows or n_modes of {n // ROWS_A_MODE} or fewer"
+        )
+    return k
+
+
+def reject_unique(labels: NDArray[Any] | None) -> None:
+    """A context that is another one in (almost) every row leaves nothing to compare."""
+    if labels is None:
+        return
+    distinct = len(np.unique(labels))
+    if distinct > len(labels) / 2:
+        raise InputError(
+            f"context has {distinct:,} values in {len(labels):,} rows: within a context there is nothing "
+            "to compare; use a column with few values, or leave it out"
+        )
+
+
+def warn_of_columns(rows: NDArray[np.float32], name: str) -> None:
+    """Name columns that tell nothing: constant ones, and copies of another."""
+    if rows.ndim != 2 or rows.shape[1] < 2:
+        return
+    some = rows[:: max(1, len(rows) // 20_000)]
+    still = np.flatnonzero((some == some[:1]).all(0) & (rows == rows[:1]).all(0))
+    _, first, inverse = np.unique(some, axis=1, return_index=True, return_inverse=True)
+    copies = np.setdiff1d(np.flatnonzero(first[inverse.reshape(-1)] != np.arange(rows.shape[1])), still)
+    if len(still):
+        warnings.warn(
+            f"{name} has {len(still)} constant columns (first: {still[0]}); they tell nothing",
+            CoadWarning,
+            stacklevel=4,
+        )
+    if len(copies):
+        warnings.warn(
+            f"{name} has {len(copies)} columns that repeat another (first: {copies[0]}); leave them out",
+            CoadWarning,
+            stacklevel=4,
+        )
+
+
+def warn_of_copies(rows_s: NDArray[np.float32], rows_q: NDArray[np.float32]) -> None:
+    """The same measurement on both sides is no coincidence; copies raise, a linear function is named."""
+    if rows_s.shape == rows_q.shape and np.array_equal(rows_s, rows_q):
+        raise InputError(
+            "s and q are the same: one input determines the other, so every mode would be certain; "
+            "give two different measurements"
+        )
+    step = max(1, len(rows_s) // _SAMPLE)
+    s, q = (x[::step].reshape(len(x[::step]), -1).astype(np.float64) for x in (rows_s, rows_q))
+    for known, other, names in ((s, q, ("s", "q")), (q, s, ("q", "s"))):
+        if known.shape[1] > _SAMPLE // 8 or len(known) < 4 * known.shape[1]:
+            continue
+        design = np.column_stack([np.ones(len(known)), _standard(known)])
+        target = _standard(other)
+        left = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]
+        if np.square(left).sum() < 1e-6 * max(float(np.square(target).sum()), 1e-30):
+            warnings.warn(
+                f"{names[0]} determines {names[1]} exactly, so every mode is certain and the catalogue only "
+                "cuts up what is the same on both sides; leave out the columns that both inputs share",
+                CoadWarning,
+                stacklevel=4,
+            )
+            return
+
+
+def _standard(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    spread = x.std(axis=0)
+    return np.asarray((x - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+
+
+def warn_of_batch(batch: int, n: int, smallest: float) -> None:
+    """Warn, with the number, if batches hold too few rows of the rarest mode wanted."""
+    if batch < n and batch * smallest < _FEW:
+        wanted = math.ceil(_FEW / smallest)
+        warnings.warn(
+            f"a batch of {batch:,} rows holds about {batch * smallest:.1f} rows of a mode of {smallest:.3g}; "
+            f"to find modes that rare, use batch_size of {wanted:,} or more",
+            CoadWarning,
+            stacklevel=4,
+        )

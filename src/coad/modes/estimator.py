@@ -1,0 +1,251 @@
+"""``CoincidenceModes``: every regime and every rare kind that two inputs share, without labels."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from coad.exceptions import InputError, NoCoincidenceWarning, NotFittedError
+from coad.modes.catalogue import ModeTable
+from coad.modes.checks import checked_modes, reject_unique, warn_of_batch, warn_of_columns, warn_of_copies
+from coad.modes.consensus import DISAGREE
+from coad.modes.inputs import Front, FrontRows
+from coad.modes.pipeline import Found, find_modes
+from coad.modes.roles import Role
+from coad.training.configure import seed_of
+from coad.training.duo import Duo
+from coad.training.inputs import as_context, as_pair, reject_constant, unpacked
+
+__all__ = ["CoincidenceModes"]
+
+
+class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
+    """A catalogue of coincident modes: large ones are regimes, small ones kinds of anomaly.
+
+    Parameters
+    ----------
+    n_modes : int, optional
+        Modes to start with, more than needed (30, fewer for short data); those without
+        coincidence are dropped, those that are one are merged.
+    max_rare : float
+        A mode with more of the rows than this is never called rare.
+    smallest : float
+        The rarest mode wanted, as a part of the rows; batches must hold some rows of it.
+    net : None, "mnist", "milling", "rf", NetSpec or a pair of NetSpec
+        None chooses from the shapes.
+    n_seeds : int
+        Networks, each of which leaves out another part of the rows; a mode must come back in
+        more than half of them.
+    steps, batch_size, lr, jitter, micro_batch : optional
+        The course of the training; chosen from the data if not given.
+    significance : float
+        The level of the tests on held-out rows.
+
+    >>> rng = np.random.default_rng(0)
+    >>> kind = np.repeat([0, 1, 2], [500, 400, 40])
+    >>> s, q = (4 * np.eye(3)[kind] + rng.normal(size=(940, 3)) * 0.5 for _ in range(2))
+    >>> det = CoincidenceModes(steps=80, random_state=0).fit(s, q)
+    >>> len(det.modes_), [mode.role for mode in det.modes_], det.predict(s, q)[900:].mean() > 0.9
+    (3, ['rare', 'regime', 'regime'], np.True_)
+    """
+
+    dismissed_: tuple[Any, ...] = ()  #: kinds are not dismissed here: a mode's role is changed instead
+
+    def __init__(
+        self,
+        *,
+        n_modes: int | None = None,
+        max_rare: float = 0.1,
+        smallest: float = 0.01,
+        net: Any = None,
+        n_seeds: int = 4,
+        steps: int | None = None,
+        batch_size: int | None = None,
+        lr: float = 1e-2,
+        jitter: float | None = None,
+        micro_batch: int | None = None,
+        significance: float = 0.01,
+        verbose: bool = False,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        self.n_modes = n_modes
+        self.max_rare = max_rare
+        self.smallest = smallest
+        self.net = net
+        self.n_seeds = n_seeds
+        self.steps = steps
+        self.batch_size = batch_size
+        self.lr = lr
+        self.jitter = jitter
+        self.micro_batch = micro_batch
+        self.significance = significance
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(
+        self,
+        s: Any,
+        q: Any = None,
+        *,
+        context: Any = None,
+        group: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+    ) -> CoincidenceModes:
+        """Learn from pairs: row i of ``s`` and of ``q`` is the same moment.
+
+        One :class:`~coad.pairs.Pairs` may be given in place of ``s`` and ``q``. ``context`` is a
+        regime that is known already: the inputs are scaled, and coincidence is measured,
+        within it. Rows of one ``group`` are held out together. ``time`` helps to tell an episode
+        from a regime.
+        """
+        s, q, context, group, time = unpacked(s, q, context, group, time)
+        rows_s, rows_q = as_pair(s, q, least=100)
+        n = len(rows_s)
+        modes = checked_modes(self, n)
+        labels = as_context(context, n)
+        reject_unique(labels)
+        for name, rows in (("s", rows_s), ("q", rows_q)):
+            reject_constant(rows, name)
+            warn_of_columns(rows, name)
+        warn_of_copies(rows_s, rows_q)
+        batch = min(n, self.batch_size or 1024)
+        warn_of_batch(batch, n, self.smallest)
+        seed = seed_of(self.random_state)
+        rng = np.random.default_rng(seed)
+        self.fronts_ = tuple(Front.fit(x, labels, rng) for x in (rows_s, rows_q))
+        self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
+        self.contexts_ = None if labels is None else np.unique(labels).tolist()
+        self.random_state_ = seed
+        data = FrontRows((rows_s, rows_q), self.fronts_, labels)
+        found = find_modes(self, data, modes, batch, group, time, rng)
+        self._take(found)
+        if not self.modes_:
+            warnings.warn(
+                f"no coincident modes: {found.reason}; every row gets mode -1 and nothing is flagged",
+                NoCoincidenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _take(self, found: Found) -> None:
+        self.duo_: Duo | None = found.duo
+        self.blueprints_ = found.blueprints
+        self.modes_: ModeTable = found.table
+        self.sizes_: FloatArray = found.sizes
+        self.p_value_: float = found.p_value
+        self.labels_: IntArray = found.labels
+
+    # What a fitted catalogue says about rows.
+
+    def mode_confidences(self, s: Any, q: Any = None, context: Any = None) -> tuple[FloatArray, FloatArray]:
+        """a and b, (n, modes): how sure each input is of each mode, columns by mode number."""
+        self._check_fitted()
+        data = self._prepared(s, q, context)
+        return self._confidences(data)
+
+    def confidences(self, s: Any, q: Any = None, context: Any = None) -> tuple[FloatArray, FloatArray]:
+        """p_s and p_q of each row: how sure each input by itself is of a rare mode."""
+        a, b = self.mode_confidences(s, q, context)
+        rare = [mode.mode for mode in self.modes_.rare]
+        return np.clip(a[:, rare].sum(1), 0.0, 1.0), np.clip(b[:, rare].sum(1), 0.0, 1.0)
+
+    @property
+    def status_(self) -> str:
+        """``"found"``, or ``"no coincidence"`` if the catalogue is empty."""
+        return "found" if len(self.modes_) else "no coincidence"
+
+    def decide(self, p_s: FloatArray, p_q: FloatArray) -> BoolArray:
+        """The decision for given confidences: rare is likelier than not, and the inputs do not disagree."""
+        rate = float(sum(self.sizes_[mode.mode] for mode in self.modes_.rare))
+        if not 0.0 < rate < 1.0:
+            return np.zeros(len(p_s), dtype=bool)
+        rare, rest = p_s * p_q / rate, (1.0 - p_s) * (1.0 - p_q) / (1.0 - rate)
+        return np.asarray((rare > rest) & (rare + rest >= DISAGREE))
+
+    def evidence(self, s: Any, q: Any = None, context: Any = None) -> FloatArray:
+        """For each row and mode, what the pair says for it: ``a b / size``.
+
+        The sum of a row tells how many times likelier the pair is than a pairing of strangers.
+        """
+        a, b = self.mode_confidences(s, q, context)
+        listed = np.isin(np.arange(a.shape[1]), [mode.mode for mode in self.modes_])
+        return np.asarray(np.where(listed, a * b / np.maximum(self.sizes_, 1e-6), 0.0))
+
+    def predict_mode(self, s: Any, q: Any = None, context: Any = None) -> IntArray:
+        """The mode of each row, -1 where the inputs disagree (or there are no modes)."""
+        return self._mode(self.evidence(s, q, context))
+
+    def score_samples(self, s: Any, q: Any = None, context: Any = None) -> FloatArray:
+        """How sure it is that the row is in a rare mode: high = anomalous, in [0, 1]."""
+        evidence = self.evidence(s, q, context)
+        rare = [mode.mode for mode in self.modes_.rare]
+        return np.asarray(evidence[:, rare].sum(1) / np.maximum(evidence.sum(1), 1.0))
+
+    def predict(self, s: Any, q: Any = None, context: Any = None) -> BoolArray:
+        """True for rows of a rare mode."""
+        return np.isin(self.predict_mode(s, q, context), [mode.mode for mode in self.modes_.rare])
+
+    def set_role(self, mode: int, role: Role) -> CoincidenceModes:
+        """Overrule the rule for one mode: "regime", "rare" or "ignore"."""
+        self._check_fitted()
+        if role not in ("regime", "rare", "ignore"):
+            raise InputError(f"role must be 'regime', 'rare' or 'ignore', not {role!r}")
+        numbers = sorted(one.mode for one in self.modes_)
+        if mode not in numbers:
+            raise InputError(f"there is no mode {mode!r}; there are {numbers}")
+        self.modes_ = self.modes_.with_role(mode, role)
+        return self
+
+    def regimes(self, s: Any, q: Any = None, context: Any = None) -> IntArray:
+        """The regime of each row, to serve as context: its mode, unless that is a kind of anomaly.
+
+        Rows of rare or ignored modes, and rows whose inputs disagree, go to the
+        regime that fits them best.
+        """
+        evidence = self.evidence(s, q, context)
+        keep = [mode.mode for mode in self.modes_ if mode.role == "regime"]
+        if not keep:
+            return np.zeros(len(evidence), dtype=np.int64)
+        return np.asarray(np.array(sorted(keep))[evidence[:, sorted(keep)].argmax(1)], dtype=np.int64)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the catalogue as a folder of safetensors and JSON; see :func:`coad.load`."""
+        from coad.modes.saving import save_modes
+
+        self._check_fitted()
+        save_modes(self, Path(folder))
+
+    # Below: checks and small steps.
+
+    def _mode(self, evidence: FloatArray) -> IntArray:
+        if evidence.shape[1] == 0:
+            return np.full(len(evidence), -1)
+        return np.asarray(np.where(evidence.sum(1) < DISAGREE, -1, evidence.argmax(1)), dtype=np.int64)
+
+    def _confidences(self, data: FrontRows) -> tuple[FloatArray, FloatArray]:
+        from coad.modes.training import responsibilities
+
+        if self.duo_ is None:
+            return np.zeros((len(data), 0)), np.zeros((len(data), 0))
+        a, b = responsibilities(self.duo_, data)
+        return a.mean(0).astype(np.float64), b.mean(0).astype(np.float64)
+
+    def _prepared(self, s: Any, q: Any, context: Any) -> FrontRows:
+        s, q, context, _, _ = unpacked(s, q, context, None, None)
+        rows_s, rows_q = as_pair(s, q)
+        for name, rows, shape in (("s", rows_s, self.shape_s_), ("q", rows_q, self.shape_q_)):
+            if rows.shape[1:] != tuple(shape):
+                raise InputError(
+                    f"{name} has rows of shape {rows.shape[1:]}, but the model was fitted on {tuple(shape)}"
+                )
+        labels = None if self.contexts_ is None else as_context(context, len(rows_s))
+        return FrontRows((rows_s, rows_q), self.fronts_, labels)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "modes_"):
+            raise NotFittedError("this CoincidenceModes is not fitted yet; call fit(s, q) first")

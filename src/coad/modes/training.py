@@ -1,0 +1,154 @@
+"""Training of stacked K-way networks: first by the table, then on the labels of the consensus.
+
+Member m never sees the rows of fold m: what it says about them is honest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from coad._typing import FloatArray, IntArray
+from coad.modes.objective import table_loss
+from coad.training.duo import Duo, Rows
+from coad.training.model import Blueprint
+
+__all__ = ["Plan", "build", "responsibilities", "train_on_labels", "train_on_table"]
+
+Tick = Callable[[int], None]
+_WARM_UP = 0.1
+_HEAD_RATE = 4.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long, in which portions, and how much noise."""
+
+    steps: int
+    batch: int
+    rate: float
+    jitter: float
+    floor: float
+    seed: int
+    micro_batch: int | None = None
+
+
+def build(blueprints: tuple[Blueprint, Blueprint], seeds: list[int], outputs: int) -> Duo:
+    """Both networks of some members; their heads start at scale 1, so that all modes are alive."""
+    net_s = blueprints[0].build([2 * seed for seed in seeds], outputs)
+    net_q = blueprints[1].build([2 * seed + 1 for seed in seeds], outputs)
+    duo = Duo(net_s, net_q, normalised=True)
+    with torch.no_grad():
+        for head in (duo.head_s, duo.head_q):
+            head.scale.fill_(1.0)
+            head.shift.zero_()
+    return duo
+
+
+def train_on_table(duo: Duo, rows: Rows, seen: Tensor, plan: Plan, tick: Tick | None = None) -> None:
+    """Maximise what the joint table of each member holds; ``seen`` (members, n) is 0 on its fold."""
+
+    def loss(z_s: Tensor, z_q: Tensor, index: Tensor, done: float) -> Tensor:
+        context = None if rows.context is None else rows.context[index]
+        return table_loss(
+            z_s.softmax(-1), z_q.softmax(-1), seen[:, index], context, floor=plan.floor, done=done
+        )
+
+    _descend(duo, rows, plan, loss, tick)
+
+
+def train_on_labels(
+    duo: Duo, rows: Rows, seen: Tensor, labels: IntArray, plan: Plan, tick: Tick | None = None
+) -> None:
+    """Teach both networks the consensus; rows without a label (-1) have no say."""
+    target = torch.from_numpy(labels)
+
+    def loss(z_s: Tensor, z_q: Tensor, index: Tensor, done: float) -> Tensor:
+        wanted = target[index].clamp_min(0).expand(z_s.shape[0], -1)
+        weight = seen[:, index] * (target[index] >= 0)
+        each = sum(
+            F.cross_entropy(z.transpose(1, 2), wanted, reduction="none", label_smoothing=0.02)
+            for z in (z_s, z_q)
+        )
+        value: Tensor = ((each * weight).sum(1) / weight.sum(1).clamp_min(1.0)).sum()
+        return value
+
+    _descend(duo, rows, plan, loss, tick)
+
+
+@torch.no_grad()
+def responsibilities(duo: Duo, rows: Rows, block: int = 4096) -> tuple[FloatArray, FloatArray]:
+    """a and b of all rows, (members, n, K)."""
+    duo.eval()
+    parts = [duo(s, q) for s, q in rows.blocks(block)]
+    a, b = (torch.cat([part[i] for part in parts], dim=1).softmax(-1).numpy() for i in (0, 1))
+    return a, b
+
+
+Loss = Callable[[Tensor, Tensor, Tensor, float], Tensor]
+
+
+def _descend(duo: Duo, rows: Rows, plan: Plan, loss: Loss, tick: Tick | None) -> None:
+    trained = {name: p for name, p in duo.named_parameters() if p.requires_grad}
+    heads = [p for name, p in trained.items() if name.startswith("head_")]
+    rest = [p for name, p in trained.items() if not name.startswith("head_")]
+    groups = [{"params": rest, "rate": plan.rate}, {"params": heads, "rate": plan.rate * _HEAD_RATE}]
+    optimizer = torch.optim.Adam(groups, lr=plan.rate, foreach=True)
+    rng = np.random.default_rng([plan.seed, plan.steps])
+    noise = torch.Generator().manual_seed(int(rng.integers(2**62)))
+    portions = max(1, round(len(rows) / plan.batch))
+    duo.head_s.momentum = duo.head_q.momentum = max(0.1, 1.0 / portions)
+    step = 0
+    while step < plan.steps:
+        for index in np.array_split(rng.permutation(len(rows)), portions):
+            done = step / plan.steps
+            for group in optimizer.param_groups:
+                group["lr"] = group["rate"] * _pace(done)
+            s, q = rows.take(index)
+            if plan.jitter > 0:
+                s, q = (x + plan.jitter * torch.randn(x.shape, generator=noise) for x in (s, q))
+            duo.train()
+            optimizer.zero_grad(set_to_none=True)
+            _backward(duo, s, q, torch.from_numpy(index), done, loss, plan.micro_batch)
+            optimizer.step()
+            step += 1
+            if tick is not None:
+                tick(step)
+            if step >= plan.steps:
+                break
+
+
+def _backward(
+    duo: Duo, s: Tensor, q: Tensor, index: Tensor, done: float, loss: Loss, micro: int | None
+) -> None:
+    """The gradient of the whole portion, if need be with the memory of a part of it.
+
+    The loss depends on the networks through K numbers a row, so these are collected
+    first, the loss is differentiated by them, and each part gets its share.
+    """
+    if micro is None or micro >= len(s):
+        logit_s, logit_q = duo(s, q)
+        loss(logit_s, logit_q, index, done).backward()  # type: ignore[no-untyped-call]
+        return
+    collected = []
+    for net, x in ((duo.net_s, s), (duo.net_q, q)):
+        with torch.no_grad():
+            z = torch.cat([net(part) for part in torch.split(x, micro)], dim=1)
+        collected.append(z.requires_grad_(True))
+    loss(duo.head_s(collected[0]), duo.head_q(collected[1]), index, done).backward()  # type: ignore[no-untyped-call]
+    for net, x, z in ((duo.net_s, s, collected[0]), (duo.net_q, q, collected[1])):
+        assert z.grad is not None
+        for part, grad in zip(torch.split(x, micro), torch.split(z.grad, micro, dim=1), strict=True):
+            net(part).backward(grad)
+
+
+def _pace(done: float) -> float:
+    if done < _WARM_UP:
+        return (done + 0.01) / (_WARM_UP + 0.01)
+    return 0.5 * (1.0 + math.cos(math.pi * (done - _WARM_UP) / (1.0 - _WARM_UP)))

@@ -1,0 +1,121 @@
+"""Pictures of one catalogue: sizes, exemplars of both inputs, place in time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad._typing import IntArray
+from coad.report.figures import BLUE, GREY, ORANGE, RED
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from coad.modes.catalogue import Mode, ModeTable
+
+__all__ = ["exemplars_figure", "sizes_figure", "time_figure"]
+
+_COLOUR = {"rare": RED, "regime": BLUE, "ignore": GREY}
+_SHOWN = 4
+_MOST_FEATURES = 12
+
+
+def sizes_figure(table: ModeTable) -> go.Figure:
+    """The size of each mode on a logarithmic scale: a gap is what makes a mode rare."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for role, colour in _COLOUR.items():
+        own = [mode for mode in table if mode.role == role]
+        if own:
+            figure.add_bar(
+                x=[f"mode {mode.mode}" for mode in own],
+                y=[mode.size for mode in own],
+                name=role,
+                marker_color=colour,
+                hovertext=[f"P̂ {mode.precision_hat:.2f}, stability {mode.stability:.2f}" for mode in own],
+            )
+    figure.update_yaxes(type="log", title_text="part of the rows", tickformat=".1%")
+    figure.update_xaxes(categoryorder="array", categoryarray=[f"mode {mode.mode}" for mode in table])
+    return figure.update_layout(template="plotly_white", height=340, showlegend=True)
+
+
+def time_figure(table: ModeTable, labels: IntArray, time: NDArray[Any] | None) -> go.Figure:
+    """When each mode was there."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    when = np.arange(len(labels)) if time is None else time
+    step = max(1, len(labels) // 20_000)
+    for mode in table:
+        rows = np.flatnonzero(labels == mode.mode)
+        rows = rows if mode.role == "rare" else rows[::step]
+        figure.add_scattergl(
+            x=when[rows],
+            y=[f"mode {mode.mode}"] * len(rows),
+            mode="markers",
+            marker={"symbol": "line-ns-open", "size": 10, "color": _COLOUR[mode.role]},
+            name=f"mode {mode.mode}",
+            showlegend=False,
+        )
+    figure.update_xaxes(title_text="row" if time is None else "time")
+    return figure.update_layout(template="plotly_white", height=120 + 26 * len(table))
+
+
+def exemplars_figure(
+    mode: Mode, s: NDArray[Any], q: NDArray[Any], names: tuple[Sequence[str], Sequence[str]]
+) -> go.Figure:
+    """What the surest rows of a mode look like in both inputs, against the typical row."""
+    from plotly.subplots import make_subplots
+
+    image = s.ndim == 4
+    rows = np.array(mode.exemplars[:_SHOWN], dtype=np.int64)
+    if image:
+        figure = make_subplots(2, max(1, len(rows)), row_titles=["s", "q"], vertical_spacing=0.05)
+        for column, row in enumerate(rows, start=1):
+            for line, x in enumerate((s, q), start=1):
+                figure.add_heatmap(
+                    z=x[row, 0][::-1], colorscale="Greys", showscale=False, row=line, col=column
+                )
+        figure.update_xaxes(visible=False)
+        figure.update_yaxes(visible=False)
+        return figure.update_layout(template="plotly_white", height=320, margin={"t": 20, "b": 10})
+    figure = make_subplots(1, 2, subplot_titles=["s", "q"], horizontal_spacing=0.12)
+    for column, (x, own) in enumerate(zip((s, q), names, strict=True), start=1):
+        if x.ndim == 3:
+            _waves(figure, x, rows, column)
+        else:
+            _features(figure, x, rows, own, column)
+    return figure.update_layout(
+        template="plotly_white", height=320, showlegend=False, margin={"t": 40, "b": 10}
+    )
+
+
+def _waves(figure: go.Figure, x: NDArray[Any], rows: IntArray, column: int) -> None:
+    middle = np.median(x[:: max(1, len(x) // 2000), 0], axis=0)
+    figure.add_scatter(y=middle, line={"color": GREY, "width": 3}, name="typical", row=1, col=column)
+    for row in rows:
+        figure.add_scatter(
+            y=x[row, 0], line={"color": ORANGE, "width": 1}, name=f"row {row}", row=1, col=column
+        )
+
+
+def _features(figure: go.Figure, x: NDArray[Any], rows: IntArray, names: Sequence[str], column: int) -> None:
+    """Deviations from the typical row, in deviations of each feature; the largest first."""
+    some = x[:: max(1, len(x) // 5000)]
+    middle, spread = np.median(some, axis=0), some.std(axis=0)
+    deviation = (x[rows] - middle) / np.where(spread > 0, spread, 1.0)
+    largest = np.argsort(-np.abs(deviation.mean(axis=0)))[:_MOST_FEATURES][::-1]
+    label = [names[i] if len(names) > i else f"column {i}" for i in largest]
+    figure.add_bar(
+        y=label,
+        x=deviation[:, largest].mean(axis=0),
+        orientation="h",
+        marker_color=ORANGE,
+        row=1,
+        col=column,
+    )
+    figure.update_xaxes(title_text="deviations from the typical row", row=1, col=column)

@@ -1,0 +1,89 @@
+"""The catalogue page: every mode with its figures, exemplars, place in time and the regime it goes with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad._typing import IntArray
+from coad.pairs import Pairs
+from coad.report.figures_modes import exemplars_figure, sizes_figure, time_figure
+from coad.report.page import Section, write_page
+
+if TYPE_CHECKING:
+    from coad.modes.estimator import CoincidenceModes
+
+__all__ = ["write_modes_page"]
+
+
+def write_modes_page(model: CoincidenceModes, pairs: Pairs, path: Path) -> None:
+    """One self-contained HTML page; ``pairs`` are those of the fit."""
+    table = model.modes_
+    if not table:
+        verdict = (
+            f"No coincident modes among {len(pairs):,} pairs: shuffled pairings do as well "
+            f"(p = {model.p_value_:.2g})."
+        )
+        write_page(path, "Coincident modes", verdict, [], _NOTE)
+        return
+    labels = model.predict_mode(pairs.s, pairs.q, pairs.context)
+    rare = len(table.rare)
+    sections = [
+        Section(
+            "The catalogue",
+            "Rarest first. P̂ is the part of a mode's joint events that is not chance, support the part "
+            "of all rows that it explains beyond chance; stability tells how well it comes back.",
+            sizes_figure(table),
+            table=(
+                ("mode", "role", "rows", "size", "P̂", "support", "p-value", "stability"),
+                [
+                    (
+                        str(mode.mode),
+                        mode.role,
+                        f"{mode.rows:,}",
+                        f"{mode.size:.2%}",
+                        f"{mode.precision_hat:.2f}",
+                        f"{mode.support:.2%}",
+                        f"{mode.p_value:.1g}",
+                        f"{mode.stability:.2f}",
+                    )
+                    for mode in table
+                ],
+            ),
+        ),
+        Section(
+            "When", "Each mark is a row; common modes are thinned.", time_figure(table, labels, pairs.time)
+        ),
+    ]
+    for mode in table:
+        text = f"{mode.role}: {mode.reason}. "
+        text += _company(labels == mode.mode, pairs.context)
+        text += f" The surest rows: {', '.join(f'{row:,}' for row in mode.exemplars[:4])}."
+        picture = exemplars_figure(mode, pairs.s, pairs.q, (pairs.s_names, pairs.q_names))
+        sections.append(Section(f"Mode {mode.mode}", text, picture))
+    alone = float((labels < 0).mean())
+    write_page(
+        path,
+        "Coincident modes",
+        f"{len(table)} modes among {len(pairs):,} pairs, {rare} of them rare; in {alone:.1%} of the rows the "
+        "two inputs disagree. No labels were used.",
+        sections,
+        _NOTE,
+    )
+
+
+_NOTE = "P̂, support and p-values are of networks that did not see the rows they judge."
+
+
+def _company(own: NDArray[Any] | IntArray, context: NDArray[Any] | None) -> str:
+    """The known regime that a mode goes along with, if any."""
+    if context is None or not own.any():
+        return ""
+    values, code = np.unique(context, return_inverse=True)
+    inside = np.bincount(code[own], minlength=len(values)) / own.sum()
+    overall = np.bincount(code, minlength=len(values)) / len(code)
+    best = int(np.argmax(inside - overall))
+    return f"{inside[best]:.0%} of it is in regime {values[best]} ({overall[best]:.0%} of all rows)."

@@ -1,0 +1,322 @@
+"""The catalogue of coincident modes: what it finds, what it refuses, and that it stays the same on disk."""
+
+from __future__ import annotations
+
+import json
+
+import naive_modes
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+
+import coad
+from coad import CoAD, CoincidenceModes
+from coad.exceptions import CoadWarning, FileError, InputError, NoCoincidenceWarning, NotFittedError
+from coad.metric import false_positive_fraction
+from coad.modes import consensus
+from coad.modes.objective import chance_table, contingency, joint_table, mutual_information, table_loss
+from coad.modes.roles import assign_roles, time_isolation
+from coad.modes.training import Plan, _backward, build
+from coad.nets import NetSpec
+from coad.training.model import Blueprint
+
+STEPS = 80
+
+
+def simulated(seed=0, sizes=(500, 300, 40), noise=0.5, width=4):
+    """Simulated rows of a few kinds, which both inputs see through noise of their own."""
+    rng = np.random.default_rng(seed)
+    kind = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    centres = 4 * np.eye(max(width, len(sizes)))[:, :width]
+    s, q = (centres[kind] + noise * rng.normal(size=(len(kind), width)) for _ in range(2))
+    return s, q, kind
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    s, q, kind = simulated()
+    return CoincidenceModes(steps=STEPS, random_state=0).fit(s, q), s, q, kind
+
+
+def random_votes(seed, n=40, k=3, members=1):
+    rng = np.random.default_rng(seed)
+    a, b = rng.dirichlet(np.ones(k), size=(2, members, n))
+    return torch.from_numpy(a), torch.from_numpy(b), rng
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tables_and_their_values_agree_with_loops(seed):
+    a, b, rng = random_votes(seed)
+    context = rng.integers(0, 3, size=a.shape[1])
+    weight = torch.ones(a.shape[:2], dtype=a.dtype)
+    p = joint_table(a, b, weight)
+    e = chance_table(a, b, weight, torch.from_numpy(context))
+    slow_p, slow_e = (
+        naive_modes.table(a[0].tolist(), b[0].tolist()),
+        naive_modes.chance(a[0].tolist(), b[0].tolist(), context.tolist()),
+    )
+    np.testing.assert_allclose(p[0], slow_p)
+    np.testing.assert_allclose(e[0], slow_e)
+    assert mutual_information(p, e).item() == pytest.approx(naive_modes.information(slow_p, slow_e))
+    assert contingency(p, e, 0.0).item() == pytest.approx(naive_modes.contingency(slow_p, slow_e))
+
+
+def test_a_rare_mode_counts_as_much_as_a_common_one():
+    for rare in (0.4, 0.05, 0.005):
+        p = torch.diag(torch.tensor([1 - rare, rare], dtype=torch.float64))[None]
+        e = p.sum(2)[:, :, None] * p.sum(1)[:, None, :]
+        assert contingency(p, e, 0.0).item() == pytest.approx(2.0)
+    assert contingency(p, e, 0.05).item() < 1.2  # unless it is far below the floor
+
+
+def test_for_two_modes_the_contingency_is_the_squared_correlation():
+    a, b, _ = random_votes(5, n=200, k=2)
+    hard_a, hard_b = (torch.nn.functional.one_hot(x.argmax(-1), 2).double() for x in (a, b))
+    weight = torch.ones(1, 200, dtype=torch.float64)
+    value = contingency(joint_table(hard_a, hard_b, weight), chance_table(hard_a, hard_b, weight), 0.0)
+    expected = np.corrcoef(hard_a[0, :, 0], hard_b[0, :, 0])[0, 1] ** 2
+    assert value.item() - 1 == pytest.approx(expected)
+    moments = coad.Moments.of(hard_a[0, :, 0].numpy(), hard_b[0, :, 0].numpy())
+    mu_s, mu_q, joint = moments.mu_s, moments.mu_q, moments.mu_sq
+    covariance = np.sqrt(expected * mu_s * (1 - mu_s) * mu_q * (1 - mu_q))
+    tp = covariance * (1 - joint) / ((1 - mu_s) * (1 - mu_q))
+    assert abs(joint - false_positive_fraction(moments)) == pytest.approx(tp)
+
+
+def test_micro_batches_give_the_gradient_of_the_whole_batch():
+    blueprint = Blueprint(NetSpec(hidden=(6,)), (3,))
+    s, q = torch.randn(2, 64, 3, generator=torch.Generator().manual_seed(0))
+    weight = torch.ones(2, 64)
+    found = []
+    for micro in (None, 10):
+        duo = build((blueprint, blueprint), [0, 1], 4).train()
+
+        def loss(z_s, z_q, index, done):
+            return table_loss(z_s.softmax(-1), z_q.softmax(-1), weight[:, index], None, floor=0.01, done=done)
+
+        _backward(duo, s, q, torch.arange(64), 0.3, loss, micro)
+        found.append([p.grad.clone() for p in duo.parameters() if p.grad is not None])
+    assert len(found[0]) == len(found[1]) > 4
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-6)
+    assert Plan(1, 1, 0.1, 0.0, 0.0, 0).micro_batch is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_agreement_is_cohens_kappa_within_each_pair(seed):
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, 4, size=300)
+    second = np.where(rng.random(300) < 0.6, first, rng.integers(0, 4, size=300))
+    found = consensus.agreement(consensus.joint_counts(first, second, 4))
+    votes = list(zip(first.tolist(), second.tolist(), strict=True))
+    for k in range(4):
+        for m in range(k):
+            assert found[k, m] == pytest.approx(naive_modes.kappa(votes, k, m))
+
+
+def test_modes_that_the_inputs_confuse_at_random_are_merged_and_others_are_not():
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 2, size=2000)
+    # Kind 1 is cut in two by each input for itself: 1 and 2 are one mode.
+    first = np.where(kind == 1, rng.integers(1, 3, size=2000), 0)
+    second = np.where(kind == 1, rng.integers(1, 3, size=2000), 0)
+    group = consensus.merge_map(consensus.joint_counts(first, second, 3), 0.8)
+    assert group[1] == group[2] != group[0]
+
+
+def test_columns_of_q_are_matched_to_those_of_s():
+    a = np.eye(4)[np.random.default_rng(0).integers(0, 4, size=100)][None]
+    assert np.array_equal(consensus.matched(a, a[:, :, [2, 0, 3, 1]]), a)
+
+
+def test_consensus_keeps_what_most_members_know_and_drops_the_rest():
+    truth = np.repeat([0, 1, 2], 50)
+    lonely = truth.copy()
+    lonely[:25] = 3  # only one of four members cuts mode 0
+    label = consensus.consensus_labels([truth, (truth + 1) % 3, (truth + 2) % 3, lonely])
+    assert len(np.unique(label[label >= 0])) == 3
+    for k in range(3):
+        assert len(np.unique(label[truth == k])) == 1
+    assert consensus.stability_of(truth, 1, [truth, lonely]) == 1.0
+
+
+def test_roles_follow_the_gap_in_the_sizes():
+    size = np.array([0.11, 0.10, 0.12, 0.03])
+    assert [role for role, _ in assign_roles(size, 0.1)] == ["regime", "regime", "regime", "rare"]
+    even = np.array([0.04, 0.045, 0.05, 0.055])
+    assert all(role == "regime" for role, _ in assign_roles(even, 0.1))
+    assert all(role == "regime" for role, _ in assign_roles(size, 0.02))
+    kin = assign_roles(size, 0.1, family=np.array([0, 1, 2, 2]))
+    assert kin[3][0] == "regime"
+    assert "shades into 1 other" in kin[3][1]
+
+
+def test_a_mode_in_one_stretch_of_time_is_isolated():
+    label = np.zeros(1000, dtype=np.int64)
+    label[500:520] = 1
+    label[::40] = 2
+    found = time_isolation(label, np.arange(1000), 3)
+    assert found[1] > 0.8
+    assert found[2] < 0.3
+
+
+def test_regimes_and_the_rare_kind_are_found_without_labels(fitted):
+    det, s, q, kind = fitted
+    label = det.predict_mode(s, q)
+    for k in range(3):
+        values, counts = np.unique(label[kind == k], return_counts=True)
+        assert counts.max() > 0.9 * (kind == k).sum()
+        assert values[counts.argmax()] >= 0
+    assert [mode.role for mode in det.modes_] == ["rare", "regime", "regime"]
+    rare = det.modes_[0]
+    assert rare.precision_hat > 0.8
+    assert rare.p_value < 1e-6
+    assert rare.stability > 0.8
+    assert "next larger" in rare.reason
+    assert (kind[list(rare.exemplars)] == 2).all()
+    flagged = det.predict(s, q)
+    assert flagged[kind == 2].mean() > 0.9
+    assert flagged[kind < 2].mean() < 0.02
+    score = det.score_samples(s, q)
+    assert score[kind == 2].min() > np.median(score[kind < 2])
+    assert 0 <= score.min() <= score.max() <= 1
+
+
+def test_rows_whose_inputs_disagree_have_no_mode(fitted):
+    det, s, q, kind = fitted
+    a, b = s[kind == 0][:100], q[kind == 1][:100]
+    assert (det.predict_mode(a, b) == -1).mean() > 0.9
+    assert not det.predict(a, b).any()
+
+
+def test_another_seed_gives_the_same_catalogue(fitted):
+    det, s, q, _ = fitted
+    other = CoincidenceModes(steps=STEPS, random_state=7).fit(s, q)
+    assert len(other.modes_) == len(det.modes_)
+    for one, two in zip(det.modes_, other.modes_, strict=True):
+        assert one.size == pytest.approx(two.size, abs=0.01)
+
+
+def test_the_same_seed_gives_the_same_numbers(fitted):
+    det, s, q, _ = fitted
+    again = clone(det).fit(s, q)
+    assert again.modes_ == det.modes_
+    np.testing.assert_array_equal(again.score_samples(s, q), det.score_samples(s, q))
+
+
+def test_a_person_may_overrule_the_role(fitted):
+    det, s, q, _ = fitted
+    number = det.modes_[0].mode
+    try:
+        det.set_role(number, "ignore")
+        assert not det.predict(s, q).any()
+        assert det.modes_[0].reason == "set by hand"
+        assert det.score_samples(s, q).max() == 0
+    finally:
+        det.set_role(number, "rare")
+    with pytest.raises(InputError, match="there is no mode 99"):
+        det.set_role(99, "rare")
+    with pytest.raises(InputError, match="role must be"):
+        det.set_role(number, "odd")
+
+
+def test_a_saved_catalogue_says_the_same(fitted, tmp_path):
+    det, s, q, _ = fitted
+    det.save(tmp_path / "model")
+    back = coad.load(tmp_path / "model")
+    assert isinstance(back, CoincidenceModes)
+    assert back.modes_ == det.modes_
+    np.testing.assert_allclose(back.score_samples(s, q), det.score_samples(s, q), atol=1e-6)
+    facts = json.loads((tmp_path / "model" / "model.json").read_text())
+    facts["sizes"][0] = 0.5
+    (tmp_path / "model" / "model.json").write_text(json.dumps(facts))
+    with pytest.raises(FileError, match="changed"):
+        coad.load(tmp_path / "model")
+
+
+def test_discovered_regimes_serve_as_context_of_the_binary_method(fitted, tmp_path):
+    det, s, q, kind = fitted
+    s, q = s[kind < 2], q[kind < 2]  # the rare kind itself would be the stronger event
+    rng = np.random.default_rng(3)
+    event = rng.random(len(s)) < 0.06
+    s, q = s + 2.5 * event[:, None] * [0, 0, 0, 1], q - 2.5 * event[:, None] * [0, 0, 0, 1]
+    model = CoAD(context=det, epochs=60, n_seeds=2, random_state=0).fit(s, q)
+    assert set(model.contexts_) == {mode.mode for mode in det.modes_ if mode.role == "regime"}
+    flagged = model.predict(s, q)
+    assert flagged[event].mean() > 0.7
+    assert flagged[~event].mean() < 0.1
+    assert model.evaluate(s, q).precision_hat > 0.5
+    model.save(tmp_path / "model")
+    np.testing.assert_allclose(
+        coad.load(tmp_path / "model").score_samples(s, q), model.score_samples(s, q), atol=1e-6
+    )
+    with pytest.raises(InputError, match="takes a CoincidenceModes"):
+        CoAD(context="regime").fit(s, q)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_independent_noise_has_an_empty_catalogue(seed):
+    s, q = np.random.default_rng(seed).normal(size=(2, 500, 3))
+    with pytest.warns(NoCoincidenceWarning, match="no coincident modes"):
+        det = CoincidenceModes(steps=40, n_seeds=2, random_state=seed).fit(s, q)
+    assert len(det.modes_) == 0
+    assert (det.predict_mode(s, q) == -1).all()
+    assert not det.predict(s, q).any()
+    assert not det.score_samples(s, q).any()
+    assert repr(det.modes_) == "no coincident modes"
+
+
+def test_waveforms_and_a_known_context_are_accepted():
+    rng = np.random.default_rng(0)
+    kind = rng.random(400) < 0.3
+    wave = np.sin(np.arange(32))
+    s, q = (rng.normal(size=(400, 1, 32)) + 3 * kind[:, None, None] * wave for _ in range(2))
+    det = CoincidenceModes(steps=60, n_seeds=3, random_state=0, n_modes=4)
+    context = np.arange(400) % 2
+    det.fit(coad.Pairs(s, q, context=context))
+    label = det.predict_mode(s, q, context)
+    assert len(det.modes_) >= 2
+    best = max((label == mode.mode)[kind].mean() for mode in det.modes_)
+    assert best > 0.7
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_modes": 1}, "at least 2 modes"),
+        ({"n_modes": 100}, "too few for 100 modes"),
+        ({"max_rare": 0.0}, "max_rare"),
+        ({"n_seeds": 0}, "n_seeds"),
+    ],
+    ids=["one mode", "too many modes", "max_rare", "no seeds"],
+)
+def test_settings_that_cannot_work_are_refused(settings, message):
+    s, q, _ = simulated()
+    with pytest.raises(InputError, match=message):
+        CoincidenceModes(**settings).fit(s, q)
+
+
+def test_data_that_cannot_work_are_refused():
+    s, q, _ = simulated()
+    with pytest.raises(InputError, match="same"):
+        CoincidenceModes().fit(s, s)
+    with pytest.warns(CoadWarning) as caught:
+        CoincidenceModes(steps=2, n_seeds=2, batch_size=100, random_state=0).fit(s, s[:, :2] - 2 * s[:, 2:])
+    text = " ".join(str(one.message) for one in caught)
+    assert "s determines q exactly" in text
+    assert "use batch_size of 800 or more" in text
+    with pytest.raises(InputError, match="constant"):
+        CoincidenceModes().fit(np.zeros_like(s), q)
+    with pytest.raises(InputError, match="few values"):
+        CoincidenceModes().fit(s, q, context=np.arange(len(s)))
+    with pytest.raises(InputError, match="at least 100"):
+        CoincidenceModes().fit(s[:50], q[:50])
+    with pytest.raises(NotFittedError):
+        CoincidenceModes().predict(s, q)
+    copied = np.column_stack([s, s[:, 0], np.ones(len(s))])
+    with pytest.warns(CoadWarning) as caught:
+        CoincidenceModes(steps=2, n_seeds=2, random_state=0).fit(copied, q)
+    text = " ".join(str(one.message) for one in caught)
+    assert "repeat another" in text
+    assert "constant columns" in text

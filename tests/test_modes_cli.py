@@ -1,0 +1,57 @@
+"""``coad modes`` and its page, on a small simulated table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from coad.cli import app
+from test_modes import simulated
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    s, q, _ = simulated(sizes=(400, 300, 40))
+    path = tmp_path_factory.mktemp("modes") / "rows.csv"
+    names = [f"s{i}" for i in range(4)] + [f"q{i}" for i in range(4)]
+    np.savetxt(path, np.column_stack([s, q]), delimiter=",", header=",".join(names), comments="")
+    return path
+
+
+def test_the_command_prints_the_catalogue_rarest_first_and_writes_a_page(table, tmp_path):
+    page, model = tmp_path / "page.html", tmp_path / "model"
+    found = CliRunner().invoke(
+        app, ["modes", str(table), "--s", "s*", "--q", "q*", "--out", str(model), "--page", str(page)]
+    )
+    assert found.exit_code == 0, found.output
+    assert "1 of them rare" in found.output
+    lines = [line.split() for line in found.output.splitlines() if line.strip().startswith(("0", "1", "2"))]
+    assert [line[1] for line in lines if len(line) > 6] == ["rare", "regime", "regime"]
+    text = page.read_text(encoding="utf-8")
+    assert "rare: " in text
+    assert "plotly" in text
+    scored = CliRunner().invoke(app, ["score", str(model), str(table), "--out", str(tmp_path / "scores.csv")])
+    assert scored.exit_code == 0, scored.output
+
+
+def test_fit_with_method_auto_chooses_modes_where_a_rare_mode_holds(table, tmp_path):
+    found = CliRunner().invoke(
+        app,
+        [
+            "fit",
+            str(table),
+            "--s",
+            "s*",
+            "--q",
+            "q*",
+            "--out",
+            str(tmp_path / "m"),
+            "--method",
+            "auto",
+            "--seeds",
+            "2",
+        ],
+    )
+    assert found.exit_code == 0, found.output
+    assert "method: modes, because" in found.output
