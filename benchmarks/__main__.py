@@ -8,7 +8,16 @@ from pathlib import Path
 
 NAMES = ("search", "honesty", "startup", "learned")
 #: Run only by name: they take many minutes, or room on disk.
-LONG = ("regime_level", "slices", "streaming")
+LONG = (
+    "explain",
+    "modes",
+    "peers",
+    "regime_level",
+    "report",
+    "slices",
+    "streaming",
+    "streaming_thresholds",
+)
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ from coad._stream_zoom import Zoom, parts_of
 from coad._typing import FloatArray, IntArray
 
 _GRID_CELLS = 1 << 20  # cells of a grid, over all strata
-_ROOM = 1 << 23  # counts of a finer grid, over all strata
+_ROOM = 1 << 24  # counts of a finer grid, over all strata
 _NO_GROUP = np.iinfo(np.int32).max
 
 
@@ -92,7 +92,7 @@ class StreamSearch:
         if self._first is None:
             self._first = self._counted(self.quantiles(0, self.steps), self.quantiles(1, self.steps))
         todo = [Task.of(*self._first.cells, *hunt.sift(self._first))]
-        most = max(2, min(512, math.isqrt(self.room // 16)))
+        most = max(2, math.isqrt(self.room // 8))
         while todo:
             task = todo.pop().still_open(hunt.best)
             if len(task.boxes) == 0:

@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from coad.cli import bench, demo, evaluate, fit, reproduce, score, thresholds
+from coad.cli import bench, demo, evaluate, explore, fit, modes, report, reproduce, score, thresholds
 from coad.exceptions import CoadError
 
 app = typer.Typer(
@@ -22,8 +22,11 @@ app = typer.Typer(
 )
 app.command("thresholds")(thresholds.thresholds)
 app.command("fit")(fit.fit)
+app.command("modes")(modes.modes)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
+app.command("report")(report.report)
+app.command("explore")(explore.explore)
 app.command("demo")(demo.demo)
 app.command("bench")(bench.bench)
 app.add_typer(reproduce.app, name="reproduce")

@@ -1,0 +1,1 @@
+"""The explorer: scored pairs, alive, in a browser on this machine."""

@@ -1,0 +1,169 @@
+"""Why, and what kind: the explorer's link to attributions and to kinds of events."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad._typing import IntArray
+from coad.exceptions import InputError
+from coad.report.gallery import UsualRows, describe, shape_kind
+from coad.report.report_figures import sampled
+from coad.report.report_study import Study
+
+if TYPE_CHECKING:
+    from coad.kinds import Kinds
+    from coad.learned import CoAD
+
+__all__ = ["Insight"]
+
+_LINES = 4  # channels named for each input
+_UNKNOWN = -3
+_FEWEST = 16  # events that are worth sorting
+_SORTED = 3000  # events that are sorted at once
+_RESAMPLES = 8
+_STRETCH = 10  # a stretch of time is such a part of a window
+
+
+class Insight:
+    """Attributions on demand, and kinds of the flagged events once they are found."""
+
+    def __init__(self, model: CoAD, study: Study, usual: UsualRows) -> None:
+        self.model, self.study, self.usual = model, study, usual
+        #: Without scaling, a network has no row that stands for "nothing there".
+        self.can_explain = model.scaler_s_ is not None
+        self._found: Kinds | None = None
+        self._digest = ""
+        self._counts: list[int] = []
+        self._kind = np.full(len(study.scored), _UNKNOWN, dtype=np.int16)
+        self._lock = threading.Lock()
+
+    # Kinds.
+
+    @property
+    def kinds_known(self) -> bool:
+        """Whether the events have been sorted."""
+        return self._found is not None
+
+    def prepare(self) -> None:
+        """Find the kinds of the events at the chosen thresholds, if there are events enough."""
+        from coad.kinds import find_kinds
+
+        peaks = self.study.events.peak
+        if self._found is not None or len(peaks) < _FEWEST:
+            return
+        some = sampled(peaks, _SORTED)
+        flags = np.ones(len(some), dtype=np.bool_)
+        found = find_kinds(self.model, **self._inputs(some), flags=flags, n_resamples=_RESAMPLES)
+        self._kind[some] = found.label
+        self._digest = hashlib.sha256(np.round(found.model.means, 6).tobytes()).hexdigest()[:10]
+        self._found = found
+        numbers = self._numbers(peaks)
+        self._counts = [int((numbers == kind).sum()) for kind in range(found.n_kinds)]
+
+    def part(self, kept: IntArray, study: Study, usual: UsualRows) -> Insight:
+        """The same kinds for some of the pairs."""
+        other = Insight(self.model, study, usual)
+        other._found, other._digest, other._counts = self._found, self._digest, self._counts
+        other._kind = self._kind[kept]
+        return other
+
+    def kinds(self) -> list[dict[str, Any]]:
+        """The kinds found, each with its events and how firmly it stands."""
+        if self._found is None:
+            return []
+        return [
+            {
+                "kind": self._key(kind),
+                "label": f"kind {kind + 1}",
+                "events": self._counts[kind],
+                "stability": float(self._found.kind_stability[kind]),
+                "name": "",
+                "dismissed": False,
+            }
+            for kind in range(self._found.n_kinds)
+        ]
+
+    def kinds_of(self, pairs: IntArray) -> list[str]:
+        """The kind of each pair, the strongest of an event; empty where it belongs to none."""
+        return [self._key(int(kind)) if kind >= 0 else "" for kind in self._numbers(pairs)]
+
+    def _numbers(self, pairs: IntArray) -> IntArray:
+        """Kinds by number; pairs that were never looked at are looked at now, some thousands at a time."""
+        if self._found is None:
+            return np.full(len(pairs), _UNKNOWN)
+        with self._lock:
+            new = pairs[self._kind[pairs] == _UNKNOWN][:_SORTED]
+            if len(new):
+                from coad._kind_features import event_features
+
+                s, q, labels = self._inputs(new).values()
+                self._kind[new] = self._found.model.assign(event_features(self.model, s, q, labels))
+        return np.asarray(self._kind[pairs].astype(np.int64))
+
+    def _key(self, kind: int) -> str:
+        """A name for a kind that another sorting does not share, so that notes are not mixed up."""
+        return f"{self._digest}-{kind}"
+
+    def _inputs(self, pairs: IntArray) -> dict[str, Any]:
+        scored = self.study.scored
+        labels = None if scored.code is None else np.array(scored.contexts)[scored.code[pairs]]
+        return {"s": scored.s.rows(pairs), "q": scored.q.rows(pairs), "context": labels}
+
+    # Why.
+
+    def why(self, pair: int) -> dict[str, Any]:
+        """Which points of both inputs made the networks speak: drawings, and the loudest channels in words."""
+        if not self.can_explain:
+            raise InputError(
+                "this model's inputs are not scaled, so there is nothing to compare an event with"
+            )
+        from coad.explain import explain
+
+        scored = self.study.scored
+        rows = self._inputs(np.array([pair]))
+        names = {"s": scored.s_names, "q": scored.q_names}
+        with self._lock:  # one at a time: torch takes all cores for each
+            found = explain(self.model, **rows, names=(scored.s_names, scored.q_names))
+        answer: dict[str, Any] = {"lines": []}
+        for side in "sq":
+            values = getattr(found, side).values[0]
+            answer[side] = describe(rows[side][0], names[side], self.usual.of(side, pair), spoke=values)
+            answer["lines"] += _loudest(side, values, names[side])
+        return answer
+
+
+def _loudest(side: str, values: NDArray[Any], names: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    """The channels that speak for an anomaly, where in time, and their share of all that does.
+
+    >>> _loudest("s", np.array([3.0, -1.0, 1.0]), ("a", "b", "c"))
+    [('s: a', '', '75 %'), ('s: c', '', '25 %')]
+    """
+    kind = shape_kind(values.shape, names)
+    if kind == "image":
+        return []
+    channels = values.reshape(len(values), -1)
+    if kind == "bars":
+        channels = values.reshape(-1, 1)
+    total = channels.sum(1)
+    whole = float(total[total > 0].sum())
+    lines = []
+    for i in np.argsort(-total)[:_LINES]:
+        if total[i] <= 0:
+            break
+        name = names[i] if len(names) == len(total) else str(i)
+        where = "" if channels.shape[1] < 2 else _stretch(channels[i])
+        lines.append((f"{side}: {name}", where, f"{100 * total[i] / whole:.0f} %"))
+    return lines
+
+
+def _stretch(values: NDArray[Any]) -> str:
+    """The stretch of a channel that speaks loudest."""
+    width = max(1, len(values) // _STRETCH)
+    sums = np.convolve(values, np.ones(width), "valid")
+    first = int(np.argmax(sums))
+    return f"samples {first}–{first + width - 1}"

@@ -1,0 +1,75 @@
+"""Serving the explorer on this machine only."""
+
+from __future__ import annotations
+
+import errno
+import secrets
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from coad.exceptions import CoadError, InputError
+
+if TYPE_CHECKING:
+    from coad.app.state import Explorer
+
+__all__ = ["bound_socket", "serve"]
+
+HOST = "127.0.0.1"
+
+
+def bound_socket(port: int = 0) -> socket.socket:
+    """A listening socket on this machine's own address, where no other machine can reach it."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        if error.errno == errno.EADDRINUSE:
+            raise InputError(
+                f"port {port} is in use, perhaps by another explorer; choose another --port, or leave it out"
+            ) from error
+        raise InputError(f"port {port} cannot be used: {error.strerror}; choose another --port") from error
+    return listening
+
+
+def serve(
+    explorer: Explorer, listening: socket.socket, *, open_browser: bool, say: Callable[[str], None]
+) -> None:
+    """Serve until interrupted; the address with its token goes to ``say``."""
+    try:
+        import uvicorn
+
+        from coad.app.desk import Desk
+        from coad.app.server import make_app
+    except ImportError as error:
+        raise CoadError(f"the explorer needs {error.name}: pip install 'coad[app]'") from None
+    desk = Desk(explorer)
+    token = secrets.token_urlsafe(18)
+    port = int(listening.getsockname()[1])
+    address = f"http://{HOST}:{port}/{token}/"
+    config = uvicorn.Config(
+        make_app(desk, token, port), log_level="warning", access_log=False, lifespan="off"
+    )
+    say(f"explorer: {address}")
+    say(f"marks: {explorer.marks.path}; Ctrl-C ends")
+    sys.stdout.flush()
+    desk.begin()
+    if open_browser:
+        threading.Timer(0.3, _open, [address]).start()
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        listening.close()
+
+
+def _open(address: str) -> None:
+    import webbrowser
+
+    webbrowser.open(address)

@@ -1,0 +1,238 @@
+"""The explorer's web service: one page, its data and its exports, for whoever has the address with its token.
+
+It answers only to this machine's own names (so that a page elsewhere cannot reach it by rebinding
+a name), serves nothing but its own few files, and loads nothing from the network.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import secrets
+from importlib.resources import files
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from pydantic import BaseModel, ConfigDict
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from coad.app.desk import Desk
+from coad.app.marks import KindNote
+from coad.app.view import View
+from coad.exceptions import CoadError, FileError
+from coad.report.report_page import COMMON_STYLE
+
+__all__ = ["make_app"]
+
+_LARGEST_BODY = 20_000
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; connect-src 'self'; font-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class MarkBody(BaseModel):
+    """A mark as the page sends it; no verdict takes the event's mark back."""
+
+    model_config = ConfigDict(extra="forbid")
+    pair: int
+    verdict: str | None = None
+    threshold_s: float
+    threshold_q: float
+
+
+class KindBody(BaseModel):
+    """A name for a kind, and whether it is dismissed."""
+
+    model_config = ConfigDict(extra="forbid")
+    kind: str
+    name: str = ""
+    dismissed: bool = False
+
+
+class LookQuery(BaseModel):
+    """Where the sliders and filters stand, as the page sends it; ``tune`` asks for the best thresholds."""
+
+    model_config = ConfigDict(extra="forbid")
+    threshold_s: float = 0.5
+    threshold_q: float = 0.5
+    beta: float = 1.0
+    regime: int = -1
+    start: float | None = None
+    end: float | None = None
+    kind: str = ""
+    mark: str = ""
+    sort: str = "strongest"
+    show: str = "events"
+    page: int = 0
+    tune: bool = False
+
+    def view(self) -> View:
+        """The same for the explorer."""
+        return View(**self.model_dump(exclude={"tune"})).check()
+
+
+Looked = Annotated[LookQuery, Query()]
+
+
+def make_app(desk: Desk, token: str, port: int) -> FastAPI:
+    """The service; everything is under ``/token/``."""
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    own = _own_files()
+
+    @app.exception_handler(CoadError)
+    def _refused(_: Request, error: CoadError) -> Response:
+        return JSONResponse({"error": str(error)}, 500 if isinstance(error, FileError) else 400)
+
+    @app.get("/")
+    def _page() -> Response:
+        content, kind = own["index.html"]
+        return Response(content, media_type=kind)
+
+    @app.get("/static/{name}")
+    def _static(name: str) -> Response:
+        if name not in own:
+            return PlainTextResponse("there is no such file", 404)
+        content, kind = own[name]
+        return Response(content, media_type=kind)
+
+    @app.get("/api/start")
+    def _start() -> Response:
+        return _json(desk.now.overview())
+
+    @app.get("/api/look")
+    def _look(asked: Looked) -> Response:
+        return _json(desk.now.look(asked.view(), tune=asked.tune))
+
+    @app.get("/api/surface")
+    def _surface(beta: float) -> Response:
+        return _json(desk.now.surface(beta))
+
+    @app.get("/api/more")
+    def _more() -> Response:
+        return _json(desk.now.more())
+
+    @app.get("/api/event/{pair}")
+    def _event(pair: int, threshold_s: float, threshold_q: float) -> Response:
+        return _json(desk.now.event(pair, View(threshold_s, threshold_q).check()))
+
+    @app.get("/api/why/{pair}")
+    def _why(pair: int) -> Response:
+        return _json(desk.now.why(pair))
+
+    @app.post("/api/mark")
+    def _mark(body: MarkBody) -> Response:
+        view = View(body.threshold_s, body.threshold_q).check()
+        if body.verdict is None:
+            desk.now.unmark_event(body.pair, view)
+        else:
+            desk.now.mark(body.pair, body.verdict)
+        return _json({"kept": True})
+
+    @app.post("/api/kind")
+    def _kind(body: KindBody) -> Response:
+        desk.note(KindNote(body.kind[:200], body.name[:200], body.dismissed))
+        return _json({"kinds": desk.now.kinds()})
+
+    @app.get("/export/{name}")
+    def _export(name: str, asked: Looked) -> Response:
+        what, _, form = name.partition(".")
+        if what not in ("events", "marks") or form not in ("csv", "parquet"):
+            return PlainTextResponse("there are events and marks, as .csv and .parquet", 404)
+        table = desk.now.marks.table() if what == "marks" else desk.now.events_table(asked.view())
+        return Response(
+            _as_bytes(table, form),
+            media_type="text/csv; charset=utf-8" if form == "csv" else "application/octet-stream",
+            headers={"Content-Disposition": f'attachment; filename="{what}.{form}"'},
+        )
+
+    app.add_middleware(Guard, token=token, port=port)
+    return app
+
+
+class Guard:
+    """Lets through what has the token and names this machine; everything else gets a plain refusal."""
+
+    def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
+        self.app, self.token = app, token
+        self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return  # no websockets here
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        path = scope["path"][1 + len(self.token) :]
+        scope = {**scope, "path": path, "raw_path": path.encode()}
+
+        async def with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                extra = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", []), *extra]}
+            await send(message)
+
+        await self.app(scope, receive, with_headers)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        if headers.get("host", "") not in self.hosts:
+            return PlainTextResponse("this explorer answers only to 127.0.0.1 and localhost", 403)
+        origin = headers.get("origin")
+        if origin is not None and origin not in {f"http://{host}" for host in self.hosts}:
+            return PlainTextResponse("requests of other pages are refused", 403)
+        first, slash, _ = scope["path"].removeprefix("/").partition("/")
+        if not slash or not secrets.compare_digest(first.encode(), self.token.encode()):
+            return PlainTextResponse("open the whole address that coad explore printed, with its token", 403)
+        if scope["method"] == "POST":
+            length = headers.get("content-length", "")
+            if not length.isdigit() or int(length) > _LARGEST_BODY:
+                return PlainTextResponse("the request is too large, or does not say how large it is", 413)
+            if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+                return PlainTextResponse("JSON is expected", 415)
+        return None
+
+
+def _own_files() -> dict[str, tuple[bytes, str]]:
+    """The files of the page, read once; nothing else on the disk is ever served."""
+    kinds = {
+        "html": "text/html; charset=utf-8",
+        "js": "text/javascript; charset=utf-8",
+        "css": "text/css; charset=utf-8",
+    }
+    own = {}
+    for name in ("index.html", "explorer.js", "pictures.js", "explorer.css"):
+        content = files("coad.app").joinpath("static", name).read_bytes()
+        own[name] = (content, kinds[name.rpartition(".")[2]])
+    own["common.css"] = (COMMON_STYLE.encode(), kinds["css"])
+    try:
+        plotly = files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
+    except (ModuleNotFoundError, FileNotFoundError):
+        raise CoadError("the pictures need plotly: pip install 'coad[plot]'") from None
+    own["plotly.min.js"] = (plotly, kinds["js"])
+    return own
+
+
+def _json(value: Any) -> Response:
+    return Response(json.dumps(value, allow_nan=False, ensure_ascii=False), media_type="application/json")
+
+
+def _as_bytes(table: Any, form: str) -> bytes:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    buffer = io.BytesIO()
+    if form == "csv":
+        pyarrow.csv.write_csv(table, buffer)
+    else:
+        pyarrow.parquet.write_table(table, buffer)
+    return buffer.getvalue()

@@ -1,0 +1,416 @@
+"""What the explorer knows, and the answers it gives: numbers, galleries, events, marks, exports."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coad._typing import BoolArray, IntArray
+from coad._validation import check_beta
+from coad.app.insight import Insight
+from coad.app.marks import VERDICTS, Mark, Marks, wilson
+from coad.app.plain import plain
+from coad.app.view import View
+from coad.events import Events
+from coad.exceptions import InputError
+from coad.recipe import Recipe
+from coad.report.gallery import UsualRows, describe
+from coad.report.report_cards import card, one_sided, pair_facts, pair_title
+from coad.report.report_checks import checks_table, regime_rows
+from coad.report.report_data import Scored
+from coad.report.report_figures import history_lines, logit, sampled
+from coad.report.report_study import Study
+from coad.report.report_words import tone, verdict
+
+if TYPE_CHECKING:
+    from coad.learned import CoAD
+
+__all__ = ["Explorer"]
+
+log = logging.getLogger(__name__)
+
+PAGE = 12
+_STEPS = 400  # of a threshold's slider
+_BETA_STEPS = 80
+_BINS = 160
+_DRAWN_FLAGGED, _DRAWN_OTHERS = 1200, 1800
+_REGIMES = 30
+
+
+class Explorer:
+    """Scored pairs with a person's marks. Answers are plain values, ready for JSON."""
+
+    def __init__(
+        self,
+        model: CoAD,
+        recipe: Recipe,
+        scored: Scored,
+        marks: Marks,
+        *,
+        names: str = "",
+        parent: tuple[Insight, IntArray] | None = None,
+    ) -> None:
+        self.model, self.recipe, self.scored, self.marks, self.names = model, recipe, scored, marks, names
+        self.study = Study(scored, model)
+        self._usual = UsualRows(scored, scored.flags(*self.study.start))
+        if parent is None:
+            self.insight = Insight(model, self.study, self._usual)
+        else:  # some of the pairs of another explorer, which has sorted the events already
+            self.insight = parent[0].part(parent[1], self.study, self._usual)
+        self._files = _file_names(scored.files)
+        self._number = {name: i for i, name in enumerate(self._files)}
+        self._key = scored.file.astype(np.int64) << 40 | scored.first
+        self._order = np.argsort(self._key, kind="stable")
+        self._dice = np.random.default_rng(0).permutation(len(scored))  # a fixed order at random
+        self._clock = None if scored.time is None else _seconds(scored.time)
+        self._ready = threading.Event()
+        self._failed = ""
+
+    def prepare(self) -> None:
+        """Work out the slow parts: the tests, the scan over β, the kinds. Errors are told in the page."""
+        try:
+            _ = self.study.status, self.study.scan, self.study.hint
+            self.insight.prepare()
+            for beta in self._slider_betas():
+                self.study.best(beta)
+        except Exception as error:  # whoever runs this is a thread with nobody to raise to
+            log.exception("the tests failed")
+            self._failed = f"{type(error).__name__}: {error}"
+        finally:
+            self._ready.set()
+
+    # Answers.
+
+    def overview(self) -> dict[str, Any]:
+        """What the page needs once: names, sliders, filters and the points of the scatter."""
+        scored, study = self.scored, self.study
+        flagged = scored.flags(*study.start)
+        drawn = np.concatenate(
+            [
+                sampled(np.flatnonzero(flagged), _DRAWN_FLAGGED),
+                sampled(np.flatnonzero(~flagged), _DRAWN_OTHERS),
+            ]
+        )
+        clock = None
+        if self._clock is not None and scored.time is not None:
+            clock = {
+                "low": float(self._clock.min()),
+                "high": float(self._clock.max()),
+                "dates": scored.time.dtype.kind == "M",
+            }
+        return plain(
+            {
+                "names": self.names,
+                "n": len(scored),
+                "what": scored.what,
+                "beta": study.beta,
+                "alpha": study.alpha,
+                "alpha_given": study.alpha_given,
+                "start": study.start,
+                "betas": self._slider_betas(),
+                "sliders": {"s": _slider(scored.p_s), "q": _slider(scored.p_q)},
+                "regimes": list(scored.contexts) if scored.code is not None else [],
+                "clock": clock,
+                "labels": scored.label is not None,
+                "why": self.insight.can_explain,
+                "points": {
+                    "pair": drawn,
+                    "x": np.round(logit(scored.p_s[drawn]), 3),
+                    "y": np.round(logit(scored.p_q[drawn]), 3),
+                    "p_s": scored.p_s[drawn],
+                    "p_q": scored.p_q[drawn],
+                },
+            }
+        )
+
+    def look(self, view: View, *, tune: bool = False) -> dict[str, Any]:
+        """The numbers at a view, and a page of its gallery; ``tune`` first takes the best thresholds for its β."""
+        view = view.check()
+        if tune:
+            t_s, t_q = self.study.best(view.beta)
+            view = View(**{**asdict(view), "threshold_s": t_s, "threshold_q": t_q})
+        flags = self.scored.flags(view.threshold_s, view.threshold_q)
+        events = self.scored.events(flags)
+        said = self._marks_of(events)
+        chosen = self._filtered(view, events, said)
+        count = len(chosen)
+        answer = {
+            "numbers": asdict(self.study.numbers_at(view.threshold_s, view.threshold_q, view.beta)),
+            "events": len(events),
+            "shown": count,
+            "measured": self._measured(said),
+            "timeline": self._timeline(events, chosen),
+            "regimes": self._regimes(view),
+            "judged": self._judged(flags, view.beta),
+        }
+        if view.show == "events":
+            pages = max(1, -(-count // PAGE))
+            page = min(max(view.page, 0), pages - 1)
+            some = chosen[page * PAGE : (page + 1) * PAGE]
+            cards = [self._card(int(events.peak[i]), int(events.n_pairs[i]), said.get(int(i))) for i in some]
+        else:
+            pages, page = 1, 0
+            pairs = one_sided(self.study, view.show, PAGE, (view.threshold_s, view.threshold_q))
+            cards = [self._card(int(pair), 1, None) for pair in pairs]
+        if self.insight.kinds_known and cards:
+            for one, kind in zip(cards, self._kind_names(np.array([x["pair"] for x in cards])), strict=True):
+                one["kind"] = kind
+        return plain(answer | {"page": page, "pages": pages, "cards": cards})
+
+    def surface(self, beta: float) -> dict[str, Any] | None:
+        """F̂ over both thresholds for a β."""
+        surface = self.study.surface(check_beta(beta))
+        if surface is None:
+            return None
+        n = len(self.scored)
+        return plain(
+            {
+                "x": np.log10(surface.flagged_s / n),
+                "y": np.log10(surface.flagged_q / n),
+                "z": np.round(np.clip(surface.fbeta_hat, 0, None).T, 4),
+                "threshold_s": surface.threshold_s,
+                "threshold_q": surface.threshold_q,
+            }
+        )
+
+    def more(self) -> dict[str, Any]:
+        """The verdict, the tests and the scan, once they are ready."""
+        if not self._ready.is_set():
+            return {"ready": False}
+        if self._failed:
+            return {"ready": True, "failed": self._failed}
+        study = self.study
+        own = next(iter(self.model.fitted_.values()))
+        null = study.test.test
+        return plain(
+            {
+                "ready": True,
+                "verdict": verdict(study) + self._caution(),
+                "tone": tone(study),
+                "status": study.status,
+                "scan": [asdict(point) for point in study.scan],
+                "null": None if null is None else np.round(null.null_fbeta_hat, 4),
+                "observed": None if study.test.candidate is None else study.test.candidate.fbeta_hat,
+                "checks": checks_table(study)[1],
+                "seeds": [asdict(one) | {"kept": one.seed == own.seed} for one in own.seeds],
+                "history": [line._asdict() for line in history_lines(self.model)],
+                "kinds": self.kinds(),
+            }
+        )
+
+    def event(self, pair: int, view: View) -> dict[str, Any]:
+        """Everything about one pair, and the event around it at these thresholds."""
+        scored, pair = self.scored, self._checked(pair)
+        events = scored.events(scored.flags(view.threshold_s, view.threshold_q))
+        number = int(events.of_pair([pair])[0])
+        size = int(events.n_pairs[number]) if number >= 0 else 1
+        said = self._marks_of(events).get(number) if number >= 0 else self._mark_of_pair(pair)
+        return plain(
+            {
+                "pair": pair,
+                "flagged": number >= 0,
+                "title": pair_title(scored, pair),
+                "facts": pair_facts(scored, pair, size),
+                "file": self._files[int(scored.file[pair])],
+                "p_s": scored.p_s[pair],
+                "p_q": scored.p_q[pair],
+                "mark": said,
+                "kind": self._kind_names(np.array([pair]))[0],
+                "label": None if scored.label is None else bool(scored.label[pair]),
+                "s": describe(scored.s.rows([pair])[0], scored.s_names, self._usual.of("s", pair)),
+                "q": describe(scored.q.rows([pair])[0], scored.q_names, self._usual.of("q", pair)),
+            }
+        )
+
+    def why(self, pair: int) -> dict[str, Any]:
+        """Which parts of both inputs made the networks speak."""
+        return plain(self.insight.why(self._checked(pair)))
+
+    def mark(self, pair: int, said: str | None) -> None:
+        """Keep or take back a mark; on disk when this returns."""
+        scored, pair = self.scored, self._checked(pair)
+        where = (
+            self._files[int(scored.file[pair])],
+            int(scored.first[pair]),
+            int(scored.last[pair]),
+        )
+        if said is None:
+            self.marks.remove(*where)
+        else:
+            self.marks.put(Mark(*where, scored.time_text(pair) or "", said))
+
+    def unmark_event(self, pair: int, view: View) -> None:
+        """Take back every mark within the event around a pair."""
+        events = self.scored.events(self.scored.flags(view.threshold_s, view.threshold_q))
+        number = int(events.of_pair([self._checked(pair)])[0])
+        for other, _ in self._marked_pairs():
+            if other == pair or (number >= 0 and int(events.of_pair([other])[0]) == number):
+                self.mark(other, None)
+
+    def kinds(self) -> list[dict[str, Any]]:
+        """The kinds of events with their names and whether they are dismissed."""
+        notes = self.marks.kinds()
+        return [
+            one | {"name": note.name, "dismissed": note.dismissed}
+            if (note := notes.get(one["kind"]))
+            else one
+            for one in self.insight.kinds()
+        ]
+
+    def events_table(self, view: View) -> Any:
+        """The events at a view as a ``pyarrow.Table``, with what is known about each."""
+        import pyarrow as pa
+
+        from coad.events import events_table
+
+        scored, view = self.scored, view.check()
+        events = scored.events(scored.flags(view.threshold_s, view.threshold_q))
+        said = self._marks_of(events)
+        chosen = np.sort(self._filtered(view, events, said))
+        more: dict[str, Any] = {"file": np.array(self._files)[scored.file]}
+        for name in ("time", "id", "label"):
+            if getattr(scored, name) is not None:
+                more[name] = getattr(scored, name)
+        if scored.code is not None:
+            more["regime"] = np.array(scored.contexts)[scored.code]
+        table = events_table(
+            events[chosen], scored.p_s, scored.p_q, first_row=scored.first, last_row=scored.last, more=more
+        )
+        if self.insight.kinds_known:
+            names = self._kind_names(events.peak[chosen])
+            table = table.append_column("kind", pa.array(names, pa.string()))
+        return table.append_column("mark", pa.array([said.get(int(i)) for i in chosen], pa.string()))
+
+    # Steps.
+
+    def _caution(self) -> str:
+        if self.study.status != "no coincidence":
+            return ""
+        return " Shown is the best pair of thresholds, which chance explains as well."
+
+    def _card(self, pair: int, size: int, said: str | None) -> dict[str, Any]:
+        scored = self.scored
+        title, facts = pair_title(scored, pair), pair_facts(scored, pair, size)
+        html = card(self.study, self._usual, pair, title, facts)
+        return {"pair": pair, "html": html, "mark": said, "kind": None}
+
+    def _kind_names(self, pairs: IntArray) -> list[str | None]:
+        """What the kind of each pair is called."""
+        called = {one["kind"]: one["name"] or one["label"] for one in self.kinds()}
+        return [called.get(kind) for kind in self.insight.kinds_of(pairs)]
+
+    def _filtered(self, view: View, events: Events, said: dict[int, str]) -> IntArray:
+        """The numbers of the events that pass the filters, in the order asked for."""
+        peak = events.peak
+        keep: BoolArray = np.ones(len(events), dtype=np.bool_)
+        if view.regime >= 0 and self.scored.code is not None:
+            keep &= self.scored.code[peak] == view.regime
+        if self._clock is not None:
+            if view.start is not None:
+                keep &= self._clock[peak] >= view.start
+            if view.end is not None:
+                keep &= self._clock[peak] <= view.end
+        if view.kind:
+            keep &= np.array(self.insight.kinds_of(peak), dtype=object) == view.kind
+        if view.mark:
+            marked = np.array([said.get(i, "none") for i in range(len(events))], dtype=object)
+            keep &= np.array(marked != "none" if view.mark == "any" else marked == view.mark, dtype=np.bool_)
+        chosen = np.flatnonzero(keep)
+        key = {
+            "strongest": -self.scored.p_s[peak] * self.scored.p_q[peak],
+            "latest": -peak if self._clock is None else -self._clock[peak],
+            "longest": -events.n_pairs,
+            "random": self._dice[peak],
+        }[view.sort]
+        return np.asarray(chosen[np.argsort(key[chosen], kind="stable")])
+
+    def _marked_pairs(self) -> list[tuple[int, str]]:
+        """The pairs of these data that are marked, oldest mark first."""
+        found = []
+        for mark in self.marks.all():
+            number = self._number.get(mark.file)
+            if number is None:
+                continue
+            key = number << 40 | mark.first_row
+            place = int(np.searchsorted(self._key, key, sorter=self._order))
+            if place == len(self._order):
+                continue
+            pair = int(self._order[place])
+            same = self._key[pair] == key and self.scored.last[pair] == mark.last_row
+            if same and mark.time == (self.scored.time_text(pair) or ""):
+                found.append((pair, mark.verdict))
+        return found
+
+    def _marks_of(self, events: Events) -> dict[int, str]:
+        """What was last said about each event that is marked."""
+        pairs = self._marked_pairs()
+        if not pairs:
+            return {}
+        number = events.of_pair([pair for pair, _ in pairs])
+        return {int(i): said for i, (_, said) in zip(number, pairs, strict=True) if i >= 0}
+
+    def _mark_of_pair(self, pair: int) -> str | None:
+        return dict(self._marked_pairs()).get(pair)
+
+    def _measured(self, said: dict[int, str]) -> dict[str, Any]:
+        """The precision among marked events; a known event is a real one."""
+        counts = {name: sum(one == name for one in said.values()) for name in VERDICTS}
+        n = len(said)
+        hits = n - counts["not real"]
+        low, high = wilson(hits, n)
+        return {"n": n, "counts": counts, "precision": hits / n if n else None, "low": low, "high": high}
+
+    def _timeline(self, events: Events, chosen: IntArray) -> dict[str, Any]:
+        """How many of the shown events there are in each stretch."""
+        axis = np.arange(len(self.scored), dtype=float) if self._clock is None else self._clock
+        low, high = float(axis.min()), float(axis.max())
+        high = high if high > low else low + 1.0
+        counts, _ = np.histogram(axis[events.peak[chosen]], bins=_BINS, range=(low, high))
+        return {"counts": counts, "low": low, "high": high}
+
+    def _regimes(self, view: View) -> list[Any]:
+        if self.scored.code is None or len(self.scored.contexts) > 2000:
+            return []
+        return regime_rows(self.study, (view.threshold_s, view.threshold_q))[1][:_REGIMES]
+
+    def _judged(self, flags: BoolArray, beta: float) -> list[float] | None:
+        from coad.report.report_study import judged_by
+
+        return None if self.scored.label is None else list(judged_by(flags, self.scored.label, beta))
+
+    def _slider_betas(self) -> list[float]:
+        middle = np.geomspace(0.01, 100, _BETA_STEPS - 1)
+        return [0.0, *(float(f"{beta:.3g}") for beta in middle), math.inf]
+
+    def _checked(self, pair: int) -> int:
+        if not 0 <= pair < len(self.scored):
+            raise InputError(
+                f"there is no {self.scored.what[:-1]} {pair}; they go from 0 to {len(self.scored) - 1}"
+            )
+        return int(pair)
+
+
+def _slider(p: Any) -> list[float]:
+    """Thresholds from those that flag half of the pairs to those that flag one, even in the logarithm."""
+    falling = np.sort(p)[::-1]
+    n = len(falling)
+    count = np.geomspace(max(1, n // 2), 1, _STEPS + 1)
+    return [float(one) for one in falling[np.round(count).astype(np.int64) - 1]]
+
+
+def _file_names(files: tuple[str, ...]) -> list[str]:
+    """What a file is called in marks: its name, or its whole path where names repeat."""
+    names = [Path(one).name for one in files]
+    return names if len(set(names)) == len(names) else list(files)
+
+
+def _seconds(time: Any) -> Any:
+    if time.dtype.kind == "M":
+        return time.astype("datetime64[us]").astype(np.int64) / 1e6
+    return time.astype(float)

@@ -1,0 +1,384 @@
+'use strict';
+// The page: where the sliders stand, what the server says about it, and the marks.
+
+const $ = (id) => document.getElementById(id);
+const number = (value) => (value === 'inf' ? Infinity : value === '-inf' ? -Infinity : value);
+const percent = (value) => `${(100 * value).toFixed(value > 0 && (value < 0.01 || (value >= 0.995 && value < 0.9995)) ? 1 : 0)} %`;
+const count = (value) => value.toLocaleString('en');
+
+let world = null;    // what does not change: names, sliders, points
+let latest = null;   // the last answer
+let more = null;     // the tests, once they are ready
+let heights = null;  // F̂ over both thresholds for the β of heights.beta
+let opened = null;   // the pair in the dialog
+const view = { threshold_s: 0.5, threshold_q: 0.5, beta: 1, regime: -1, start: null, end: null, kind: '', mark: '', sort: 'strongest', show: 'events', page: 0 };
+
+// Read by the tests in a browser: how long it took from a move to its numbers, and how many answers came.
+window.coad = { latencies: [], answers: 0, firstPicture: null, view };
+
+async function ask(path, options) {
+  const answer = await fetch(path, options);
+  const body = await answer.json().catch(() => ({ error: answer.statusText }));
+  if (!answer.ok) throw new Error(body.error || `the server answered ${answer.status}`);
+  return body;
+}
+
+function trouble(error) {
+  $('trouble').hidden = !error;
+  if (error) $('trouble').textContent = error instanceof TypeError ? 'The explorer does not answer: is coad explore still running?' : String(error.message || error);
+}
+
+function query(extra = {}) {
+  const parts = new URLSearchParams();
+  for (const [name, value] of Object.entries({ ...view, ...extra })) {
+    if (value !== null && value !== '') parts.set(name, value === Infinity ? 'inf' : value);
+  }
+  return parts;
+}
+
+// One request at a time; while it is under way only the newest wish is kept.
+const wish = { waiting: false, busy: false, since: 0 };
+function look(tune = false) {
+  wish.tune = tune;
+  wish.waiting = true;
+  if (!wish.since) wish.since = performance.now();
+  if (!wish.busy) go();
+}
+async function go() {
+  wish.busy = true;
+  while (wish.waiting) {
+    const since = wish.since;
+    wish.waiting = false;
+    wish.since = 0;
+    try {
+      const answer = await ask(`api/look?${query(wish.tune ? { tune: 1 } : {})}`);
+      if (wish.waiting) continue;  // stale already
+      show(answer);
+      trouble(null);
+      window.coad.latencies.push(performance.now() - since);
+      window.coad.answers += 1;
+      requestAnimationFrame(pictures);
+    } catch (error) {
+      trouble(error);
+    }
+  }
+  wish.busy = false;
+}
+
+function show(answer) {
+  latest = answer;
+  const numbers = answer.numbers;
+  for (const name of ['threshold_s', 'threshold_q', 'beta']) numbers[name] = number(numbers[name]);
+  view.threshold_s = numbers.threshold_s;
+  view.threshold_q = numbers.threshold_q;
+  view.page = answer.page;
+  place('s', numbers.threshold_s);
+  place('q', numbers.threshold_q);
+  $('n-events').textContent = count(answer.events);
+  $('n-flagged').textContent = `events, ${count(numbers.n_joint)} flagged of ${count(numbers.n)} ${world.what}`;
+  $('precision').textContent = percent(numbers.precision_hat);
+  $('recall').textContent = percent(numbers.recall_hat);
+  $('fbeta').textContent = numbers.fbeta_hat.toFixed(3);
+  $('fbeta-text').textContent = `F̂ at β = ${betaText(numbers.beta)}; α ${percent(numbers.alpha)} (${world.alpha_given ? 'given' : 'estimated'})`;
+  const measured = answer.measured;
+  $('measured').textContent = measured.n ? percent(measured.precision) : '–';
+  $('measured-text').textContent = measured.n ? `measured on ${measured.n} marked: ${percent(measured.low)} to ${percent(measured.high)}` : 'measured: mark events to see';
+  if (answer.judged) { $('judged-box').hidden = false; $('judged').textContent = `${percent(answer.judged[1])} / ${percent(answer.judged[2])}`; }
+  const one = view.show !== 'events';
+  $('gallery-title').textContent = one ? `Odd in ${view.show} only` : answer.shown === answer.events ? `${count(answer.events)} events` : `${count(answer.shown)} of ${count(answer.events)} events`;
+  $('page').textContent = ` ${answer.page + 1} of ${answer.pages} `;
+  $('before').disabled = answer.page === 0;
+  $('after').disabled = answer.page + 1 >= answer.pages;
+  $('gallery').replaceChildren(...answer.cards.map(card));
+  if (!answer.cards.length) {
+    const said = document.createElement('p');
+    said.textContent = answer.events ? 'No event passes the filters.' : 'Nothing reaches both thresholds.';
+    $('gallery').append(said);
+  }
+  table('regimes', ['regime', world.what, 'events', 'flagged', 'rate', 'P̂', 'mean p_s', 'mean p_q'], answer.regimes);
+  for (const link of document.querySelectorAll('a[data-export]')) link.href = `export/${link.dataset.export}?${query()}`;
+}
+
+function card(one) {
+  const box = document.createElement('div');
+  box.className = 'card';
+  box.innerHTML = one.html;  // made by the server, which escapes every name in it
+  box.firstElementChild.tabIndex = 0;
+  box.firstElementChild.addEventListener('click', () => open(one.pair));
+  box.firstElementChild.addEventListener('keydown', (event) => { if (event.key === 'Enter') open(one.pair); });
+  if (one.kind) {
+    const kind = document.createElement('div');
+    kind.className = 'kind';
+    kind.textContent = one.kind;
+    box.append(kind);
+  }
+  const row = document.createElement('div');
+  row.className = 'marks';
+  row.append(...markButtons(one.pair, one.mark));
+  box.append(row);
+  return box;
+}
+
+function markButtons(pair, said) {
+  return ['real', 'not real', 'known'].map((verdict) => {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.textContent = verdict;
+    button.setAttribute('aria-pressed', String(said === verdict));
+    button.addEventListener('click', () => mark(pair, said === verdict ? null : verdict));
+    return button;
+  });
+}
+
+async function mark(pair, verdict) {
+  try {
+    await ask('api/mark', { method: 'POST', headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ pair, verdict, threshold_s: Math.min(view.threshold_s, 2), threshold_q: Math.min(view.threshold_q, 2) }) });
+    look();
+    if (opened === pair && $('event').open) open(pair);
+  } catch (error) {
+    trouble(error);
+  }
+}
+
+async function pictures() {
+  const numbers = latest.numbers;
+  Pictures.scatter(world.points, view.threshold_s, view.threshold_q);
+  Pictures.timeline(latest.timeline, world.clock && world.clock.dates);
+  if (!heights || heights.beta !== view.beta) {
+    const beta = view.beta;
+    try {
+      heights = { beta, data: await ask(`api/surface?beta=${beta === Infinity ? 'inf' : beta}`) };
+    } catch (error) { trouble(error); return; }
+  }
+  Pictures.surface(heights.data, numbers);
+  if (window.coad.firstPicture === null) window.coad.firstPicture = performance.now();
+  if (more && $('more').open) tests();
+}
+
+function tests() {
+  if (!more || !more.scan) return;
+  Pictures.curve(more.scan, latest.numbers);
+  Pictures.scanned(more.scan, latest.numbers);
+  if (more.null) Pictures.chance(more.null, more.observed);
+  $('history').hidden = !more.history.length;
+  if (more.history.length) Pictures.history(more.history);
+}
+
+async function wait() {
+  try {
+    more = await ask('api/more');
+  } catch (error) { trouble(error); return; }
+  if (!more.ready) { setTimeout(wait, 400); return; }
+  if (more.failed) { trouble(new Error(more.failed)); return; }
+  $('verdict').textContent = more.verdict;
+  $('verdict').className = `verdict ${more.tone}`;
+  more.scan.forEach((point) => ['beta', 'threshold_s', 'threshold_q'].forEach((name) => { point[name] = number(point[name]); }));
+  table('checks', ['assumption', 'measured', 'outcome'], more.checks);
+  table('seeds', ['seed', 'status', 'F̂', 'P̂', 'R̂', 'best epoch'], more.seeds.map((one) => [`${one.seed}${one.kept ? ' (kept)' : ''}`, one.status,
+    one.fbeta_hat.toFixed(3), percent(one.precision_hat), percent(one.recall_hat), `${one.best_epoch} of ${one.epochs}`]));
+  kinds(more.kinds);
+  if ($('more').open) tests();
+  if (more.kinds.length) look();
+}
+
+function kinds(found) {
+  $('kinds-section').hidden = $('kind-label').hidden = !found.length;
+  if (!found.length) return;
+  const chosen = $('kind').value;
+  $('kind').replaceChildren(new Option('all', ''), ...found.map((one) => new Option(one.name || one.label, one.kind)));
+  $('kind').value = chosen;
+  const box = document.createElement('table');
+  const head = box.createTHead().insertRow();
+  for (const name of ['kind', 'events', 'comes back on resamples', 'name', '']) head.append(Object.assign(document.createElement('th'), { textContent: name }));
+  for (const one of found) {
+    const row = box.insertRow();
+    row.insertCell().textContent = one.label;
+    row.insertCell().textContent = count(one.events);
+    row.insertCell().textContent = percent(one.stability);
+    const name = Object.assign(document.createElement('input'), { value: one.name || '', placeholder: 'name it', maxLength: 100 });
+    name.setAttribute('aria-label', `name of ${one.label}`);
+    name.addEventListener('change', () => note(one.kind, name.value, one.dismissed, one.dismissed));
+    row.insertCell().append(name);
+    const button = Object.assign(document.createElement('button'), { type: 'button', textContent: one.dismissed ? 'take back' : 'dismiss' });
+    button.addEventListener('click', () => note(one.kind, name.value, !one.dismissed, one.dismissed));
+    row.insertCell().append(button);
+  }
+  $('kinds').replaceChildren(box);
+}
+
+async function note(kind, name, dismissed, before) {
+  try {
+    const answer = await ask('api/kind', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ kind: String(kind), name, dismissed }) });
+    if (dismissed !== before) { location.reload(); return; }  // other thresholds, other events
+    kinds(answer.kinds);
+    look();
+  } catch (error) { trouble(error); }
+}
+
+function table(id, head, rows) {
+  const box = document.createElement('table');
+  const top = box.createTHead().insertRow();
+  for (const name of head) top.append(Object.assign(document.createElement('th'), { textContent: name }));
+  for (const cells of rows) {
+    const row = box.insertRow();
+    for (const cell of cells) row.insertCell().textContent = cell;
+  }
+  $(id).replaceChildren(rows.length ? box : 'There is none.');
+}
+
+async function open(pair) {
+  opened = pair;
+  try {
+    const one = await ask(`api/event/${pair}?${new URLSearchParams({ threshold_s: Math.min(view.threshold_s, 2), threshold_q: Math.min(view.threshold_q, 2) })}`);
+    if (opened !== pair) return;
+    $('event-title').textContent = one.title;
+    $('event-facts').textContent = [one.facts, one.file, one.flagged ? 'flagged' : 'not flagged', one.kind, one.label === null ? null : `label: ${one.label ? 'anomalous' : 'normal'}`].filter(Boolean).join(' · ');
+    $('event-s-title').textContent = `s: p_s = ${one.p_s.toFixed(4)}`;
+    $('event-q-title').textContent = `q: p_q = ${one.p_q.toFixed(4)}`;
+    $('event-marks').replaceChildren(...markButtons(pair, one.mark));
+    $('event').dataset.mark = one.mark || '';
+    $('event-why').replaceChildren();
+    if (!$('event').open) $('event').showModal();
+    Pictures.input('event-s', one.s);
+    Pictures.input('event-q', one.q);
+    if (world.why) explain(pair);
+  } catch (error) { trouble(error); }
+}
+
+async function explain(pair) {
+  try {
+    const why = await ask(`api/why/${pair}`);
+    if (opened !== pair) return;
+    Pictures.input('event-s', why.s);
+    Pictures.input('event-q', why.q);
+    table('event-why', ['what made the networks speak', 'where', 'share'], why.lines);
+  } catch (error) { $('event-why').textContent = String(error.message || error); }
+}
+
+// Sliders.
+
+const betaText = (beta) => (beta === Infinity ? '∞' : String(+beta.toPrecision(3)));
+
+function place(side, value) {
+  const steps = world.sliders[side];
+  let nearest = steps.findIndex((one) => one >= value);
+  if (nearest < 0) nearest = steps.length - 1;
+  $(`slider-${side}`).value = nearest;
+  if (document.activeElement !== $(`exact-${side}`)) $(`exact-${side}`).value = Number.isFinite(value) ? +value.toPrecision(9) : '';
+}
+
+function begin() {
+  document.title = `${world.names} · coad`;
+  $('title').textContent = world.names;
+  world.betas = world.betas.map(number);
+  world.start = world.start.map(number);
+  const slider = $('beta');
+  slider.min = 0;
+  slider.max = world.betas.length - 1;
+  const setBeta = (beta) => {
+    view.beta = beta;
+    $('beta-text').textContent = betaText(beta);
+  };
+  const atModel = () => {
+    const distance = world.betas.map((one) => (one === world.beta ? -1 : Math.abs(Math.log(one / world.beta))));
+    slider.value = distance.indexOf(Math.min(...distance));
+    setBeta(number(world.beta));
+    [view.threshold_s, view.threshold_q] = world.start;
+  };
+  world.beta = number(world.beta);
+  slider.addEventListener('input', () => { setBeta(world.betas[slider.value]); view.page = 0; look($('follow').checked); });
+  for (const side of ['s', 'q']) {
+    const own = $(`slider-${side}`);
+    own.min = 0;
+    own.max = world.sliders[side].length - 1;
+    own.addEventListener('input', () => { $('follow').checked = false; view[`threshold_${side}`] = world.sliders[side][own.value]; view.page = 0; look(); });
+    $(`exact-${side}`).addEventListener('change', (event) => {
+      const value = Number(event.target.value);
+      if (event.target.value === '' || !Number.isFinite(value)) { place(side, view[`threshold_${side}`]); return; }
+      $('follow').checked = false;
+      view[`threshold_${side}`] = value;
+      view.page = 0;
+      look();
+    });
+  }
+  $('follow').addEventListener('change', () => { if ($('follow').checked) look(true); });
+  $('reset').addEventListener('click', () => { $('follow').checked = true; atModel(); look(); });
+  for (const name of ['show', 'regime', 'kind', 'mark', 'sort']) {
+    $(name).addEventListener('change', () => { view[name] = name === 'regime' ? Number($(name).value) : $(name).value; view.page = 0; look(); });
+  }
+  $('regime').append(...world.regimes.map((name, i) => new Option(name, i)));
+  $('regime-label').hidden = !world.regimes.length;
+  $('clock').hidden = !world.clock;
+  for (const name of ['start', 'end']) {
+    const field = $(name);
+    if (world.clock) { field.type = world.clock.dates ? 'datetime-local' : 'number'; field.step = world.clock.dates ? 1 : 'any'; }
+    field.addEventListener('change', () => {
+      view[name] = field.value === '' ? null : world.clock.dates ? Date.parse(`${field.value}Z`) / 1000 : Number(field.value);
+      view.page = 0;
+      look();
+    });
+  }
+  const setTime = (low, high) => {
+    [view.start, view.end] = [low, high];
+    for (const [name, value] of [['start', low], ['end', high]]) $(name).value = value === null ? '' : world.clock.dates ? new Date(1000 * value).toISOString().slice(0, 19) : value;
+  };
+  $('clear').addEventListener('click', () => {
+    for (const [name, value] of [['show', 'events'], ['regime', '-1'], ['kind', ''], ['mark', ''], ['sort', 'strongest']]) $(name).value = value;
+    Object.assign(view, { show: 'events', regime: -1, kind: '', mark: '', sort: 'strongest', page: 0 });
+    if (world.clock) setTime(null, null);
+    look();
+  });
+  $('before').addEventListener('click', () => { view.page -= 1; look(); });
+  $('after').addEventListener('click', () => { view.page += 1; look(); });
+  $('more').addEventListener('toggle', () => { if ($('more').open) tests(); });
+  $('controls').addEventListener('submit', (event) => event.preventDefault());
+  $('close').addEventListener('click', () => $('event').close());
+  $('event').addEventListener('close', () => { opened = null; });
+  $('event').addEventListener('keydown', (event) => {
+    const verdict = { r: 'real', n: 'not real', k: 'known', u: null }[event.key];
+    if (verdict !== undefined) { mark(opened, verdict); event.preventDefault(); }
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (step) {
+      const pairs = latest.cards.map((one) => one.pair);
+      const next = pairs[pairs.indexOf(opened) + step];
+      if (next !== undefined) open(next);
+      event.preventDefault();
+    }
+  });
+  atModel();
+  return setTime;
+}
+
+async function main() {
+  try {
+    world = await ask('api/start');
+  } catch (error) { trouble(error); return; }
+  const setTime = begin();
+  $('verdict').textContent = 'Testing against chance…';
+  wish.since = performance.now();
+  look();
+  await Pictures.scatter(world.points, view.threshold_s, view.threshold_q);
+  $('scatter').on('plotly_click', (event) => open(event.points[0].customdata));
+  await Pictures.timeline({ counts: [0], low: 0, high: 1 }, false);
+  $('timeline').on('plotly_relayout', (event) => {
+    const [low, high] = [event['xaxis.range[0]'], event['xaxis.range[1]']];
+    if (low === undefined || !world.clock) return;
+    const seconds = (one) => (world.clock.dates ? Date.parse(`${String(one).replace(' ', 'T')}Z`) / 1000 : Number(one));
+    setTime(seconds(low), seconds(high));
+    view.page = 0;
+    look();
+  });
+  await Plotly.newPlot('surface', []);
+  $('surface').on('plotly_click', (event) => {
+    const taken = event.points[0].customdata;
+    if (!taken) return;
+    $('follow').checked = false;
+    [view.threshold_s, view.threshold_q] = taken;
+    view.page = 0;
+    look();
+  });
+  wait();
+}
+
+main();

@@ -1,0 +1,45 @@
+"""Where the sliders and filters of the explorer stand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from coad._validation import check_beta
+from coad.app.marks import VERDICTS
+from coad.exceptions import InputError
+
+__all__ = ["View"]
+
+_SORTS = ("strongest", "latest", "longest", "random")
+
+
+@dataclass(frozen=True)
+class View:
+    """Where the sliders and filters stand."""
+
+    threshold_s: float
+    threshold_q: float
+    beta: float = 1.0
+    regime: int = -1
+    start: float | None = None
+    end: float | None = None
+    kind: str = ""
+    mark: str = ""
+    sort: str = "strongest"
+    show: str = "events"  # or "s", "q": what one input alone finds odd
+    page: int = 0
+
+    def check(self) -> View:
+        """Refuse what no slider can send."""
+        check_beta(self.beta)
+        for name in ("threshold_s", "threshold_q"):
+            if math.isnan(getattr(self, name)):
+                raise InputError(f"{name} is not a number")
+        if self.sort not in _SORTS:
+            raise InputError(f"sort must be one of {', '.join(_SORTS)}, not {self.sort!r}")
+        if self.mark not in ("", "none", "any", *VERDICTS):
+            raise InputError(f"mark must be none, any or one of {', '.join(VERDICTS)}, not {self.mark!r}")
+        if self.show not in ("events", "s", "q"):
+            raise InputError(f"show must be events, s or q, not {self.show!r}")
+        return self

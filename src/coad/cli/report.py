@@ -1,0 +1,48 @@
+"""``coad report``: what a saved model finds in some files, as one HTML page that opens offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coad.cli._print import out
+
+
+def report(
+    model: Annotated[Path, typer.Argument(help="Folder that coad fit wrote.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="Table, array file, folder or glob.", show_default=False)
+    ] = None,
+    output: Annotated[Path, typer.Option("--out", help="The page, .html.")] = Path("report.html"),
+    label: Annotated[
+        str | None, typer.Option(help="Column of labels (0 or false: normal), to judge the flags by.")
+    ] = None,
+    s_file: Annotated[Path | None, typer.Option(help="Source of s, for a model of two clocks.")] = None,
+    q_file: Annotated[Path | None, typer.Option(help="Source of q.")] = None,
+) -> None:
+    """Write a report to keep: the verdict, what it rests on, and the events themselves."""
+    from coad._files import check_writable
+    from coad.cli._options import name_bad_files, notes, one_or_two, total_rows
+    from coad.cli._progress import progress
+    from coad.exceptions import InputError
+    from coad.recipe import load_model
+    from coad.report.model_report import write_model_report
+    from coad.report.report_data import read_scored
+    from coad.report.report_words import verdict
+
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"--out must end in .html, not {output.name!r}")
+    check_writable(output)
+    source = one_or_two(file, s_file, q_file)
+    detector, recipe = load_model(model)
+    with notes(), progress("scoring", total_rows(source)) as advance:
+        scored = read_scored(detector, recipe, source, label=label, progress=advance)
+    names = f"{model.name}, {(file or s_file or Path()).name}"
+    study = write_model_report(output, detector, recipe, scored, names=names)
+    out(verdict(study))
+    out(f"report: {output}")
+    if scored.bad_files:
+        name_bad_files(list(scored.bad_files))
+        raise typer.Exit(1)

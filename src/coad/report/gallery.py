@@ -1,0 +1,273 @@
+"""Small drawings of what one input saw in one pair: waveforms, images or feature bars, beside what is usual.
+
+They are plain SVG, so that a page with dozens of them stays small, prints sharply and follows the
+page's light or dark colours. Every name is escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad._typing import BoolArray
+from coad.report.report_data import RowStore, Scored
+
+__all__ = ["Usual", "UsualRows", "describe", "draw", "shape_kind"]
+
+Kind = Literal["wave", "image", "bars"]
+
+_SAMPLE = 200  # usual pairs that the band is made of
+_FEWEST = 20
+_LANES = 4
+_BARS = 8
+_POINTS = 160  # drawn along a waveform
+_LANE, _WIDTH = 46, 320
+
+
+@dataclass(frozen=True)
+class Usual:
+    """The middle and the 5 to 95 % band of pairs that are not flagged, element by element."""
+
+    low: NDArray[np.float32]
+    middle: NDArray[np.float32]
+    high: NDArray[np.float32]
+
+    def spread(self) -> NDArray[np.float64]:
+        """A scale for deviations: about one standard deviation, never 0."""
+        wide = (self.high.astype(np.float64) - self.low) / 3.29
+        floor = 1e-9 + 1e-3 * float(np.mean(wide)) + 1e-6 * float(np.abs(self.middle).max(initial=0.0))
+        return np.asarray(np.maximum(wide, floor))
+
+    def deviation(self, row: NDArray[Any]) -> NDArray[np.float64]:
+        """How far each element is from the middle, in deviations."""
+        return np.asarray((row - self.middle) / self.spread())
+
+
+class UsualRows:
+    """What is usual for an input, within each regime where that has enough pairs."""
+
+    def __init__(self, scored: Scored, flagged: BoolArray) -> None:
+        self._scored, self._quiet = scored, ~flagged
+        self._made: dict[tuple[str, int], Usual] = {}
+
+    def of(self, side: str, pair: int) -> Usual:
+        """The usual pair beside this one; ``side`` is "s" or "q"."""
+        code = -1 if self._scored.code is None else int(self._scored.code[pair])
+        if (side, code) not in self._made:
+            self._made[side, code] = self._make(getattr(self._scored, side), code)
+        return self._made[side, code]
+
+    def _make(self, store: RowStore, code: int) -> Usual:
+        places = np.flatnonzero(self._quiet if code < 0 else self._quiet & (self._scored.code == code))
+        if len(places) < _FEWEST:
+            places = np.flatnonzero(self._quiet)
+        if len(places) < _FEWEST:
+            places = np.arange(len(self._scored))
+        if len(places) > _SAMPLE:
+            places = np.sort(np.random.default_rng(0).choice(places, _SAMPLE, replace=False))
+        low, middle, high = np.quantile(store.rows(places), (0.05, 0.5, 0.95), axis=0).astype(np.float32)
+        return Usual(low, middle, high)
+
+
+def shape_kind(shape: tuple[int, ...], names: Sequence[str]) -> Kind:
+    """How rows of a shape are drawn.
+
+    >>> shape_kind((3,), "abc"), shape_kind((2, 64), "ab"), shape_kind((28, 28), ["image"])
+    ('bars', 'wave', 'image')
+    """
+    if len(shape) <= 1:
+        return "bars"
+    if len(shape) == 2 and (shape[0] == len(names) or min(shape) < 8):
+        return "wave"
+    return "image"
+
+
+def draw(row: NDArray[Any], names: Sequence[str], usual: Usual, title: str = "") -> str:
+    """The drawing of one row as an ``<svg>`` element."""
+    kind = shape_kind(row.shape, names)
+    body, height = {"wave": _waves, "image": _images, "bars": _bars}[kind](row, names, usual)
+    width = 154 * len(_planes(row)) if kind == "image" else _WIDTH
+    return (
+        f"<svg class='shape' viewBox='0 0 {width} {height}' role='img' aria-label='{escape(title, quote=True)}'>"
+        f"{body}</svg>"
+    )
+
+
+def describe(
+    row: NDArray[Any],
+    names: Sequence[str],
+    usual: Usual,
+    *,
+    most: int = 12,
+    spoke: NDArray[Any] | None = None,
+) -> dict[str, Any]:
+    """The same as plain lists, for a picture that is drawn in the browser.
+
+    ``spoke``, of the row's shape, says how much each point made the network speak.
+    """
+    kind = shape_kind(row.shape, names)
+    if kind == "image":
+        parts = _planes(row)
+        told = {} if spoke is None else {"spoke": [_listed(x) for x in _planes(spoke)]}
+        images = [_listed(x) for x in parts]
+        return {"kind": kind, "names": _labels(names, len(parts)), "images": images} | told
+    deviation = usual.deviation(row)
+    if kind == "bars":
+        order = np.sort(_furthest(np.abs(deviation.reshape(-1)), 3 * most))
+        labels = _labels(names, row.size)
+        told = {} if spoke is None else {"spoke": _listed(spoke.reshape(-1)[order])}
+        return {
+            "kind": kind,
+            "total": row.size,
+            "names": [labels[i] for i in order],
+            "values": _listed(row.reshape(-1)[order]),
+            "deviations": _listed(deviation.reshape(-1)[order]),
+        } | told
+    chosen = np.sort(_furthest(_lane_deviation(deviation), most))
+    labels = _labels(names, len(row))
+    step = max(1, -(-row.shape[1] // 2000))
+    drawn = {"y": row, "low": usual.low, "high": usual.high} | ({} if spoke is None else {"spoke": spoke})
+    lanes = [
+        {"name": labels[i], **{key: _listed(values[i, ::step]) for key, values in drawn.items()}}
+        for i in chosen
+    ]
+    return {"kind": kind, "total": len(row), "step": step, "lanes": lanes}
+
+
+def _waves(row: NDArray[Any], names: Sequence[str], usual: Usual) -> tuple[str, int]:
+    """A lane for each channel, those furthest from the usual if there are many."""
+    chosen = np.sort(_furthest(_lane_deviation(usual.deviation(row)), _LANES))
+    labels = _labels(names, len(row))
+    parts = []
+    for lane, channel in enumerate(chosen):
+        top = lane * _LANE
+        y, low, high = (_thinned(x[channel]) for x in (row, usual.low, usual.high))
+        floor, ceiling = float(min(y.min(), low.min())), float(max(y.max(), high.max()))
+        scale = (_LANE - 18) / (ceiling - floor if ceiling > floor else 1.0)
+        x = np.linspace(2, _WIDTH - 2, len(y))
+
+        def place(values: Any, x: Any = x, top: int = top, floor: float = floor, scale: float = scale) -> str:
+            down = top + _LANE - 3 - (values - floor) * scale
+            return " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x.tolist(), down.tolist(), strict=True))
+
+        band = f"{place(high)} " + " ".join(reversed(place(low).split(" ")))
+        parts.append(
+            f"<text x='2' y='{top + 11}'>{escape(_short(labels[channel]))}</text>"
+            f"<polygon class='usual' points='{band}'/><polyline class='line' points='{place(y)}'/>"
+        )
+    if len(row) > _LANES:
+        parts.append(
+            f"<text x='2' y='{len(chosen) * _LANE + 11}'>{_LANES} of {len(row)} channels, the least usual</text>"
+        )
+    return "".join(parts), len(chosen) * _LANE + (16 if len(row) > _LANES else 0)
+
+
+def _bars(row: NDArray[Any], names: Sequence[str], usual: Usual) -> tuple[str, int]:
+    """Deviations from the usual to the left and right; beyond ±8 a bar is cut."""
+    deviation = usual.deviation(row).reshape(-1)
+    chosen = np.sort(_furthest(np.abs(deviation), _BARS))
+    labels = _labels(names, row.size)
+    parts, middle, half = [], 214, 96
+    for line, i in enumerate(chosen):
+        top = 4 + 20 * line
+        length = half * min(abs(float(deviation[i])), 8.0) / 8.0
+        left = middle if deviation[i] >= 0 else middle - length
+        parts.append(
+            f"<text x='112' y='{top + 12}' text-anchor='end'>{escape(_short(labels[i], 16))}</text>"
+            f"<rect class='bar' x='{left:.1f}' y='{top + 1}' width='{max(length, 1):.1f}' height='14'>"
+            f"<title>{escape(labels[i])}: {float(row.reshape(-1)[i]):.4g}, {float(deviation[i]):+.1f} deviations"
+            "</title></rect>"
+        )
+    height = 8 + 20 * len(chosen) + 16
+    parts.append(
+        f"<line class='axis' x1='{middle}' x2='{middle}' y1='2' y2='{height - 14}'/>"
+        f"<text x='{middle - half}' y='{height - 3}'>−8</text><text x='{middle}' y='{height - 3}' "
+        f"text-anchor='middle'>deviations</text><text x='{middle + half}' y='{height - 3}' text-anchor='end'>8</text>"
+    )
+    if row.size > _BARS:
+        parts.append(f"<text x='2' y='{height - 3}'>{_BARS} of {row.size}</text>")
+    return "".join(parts), height
+
+
+def _images(row: NDArray[Any], names: Sequence[str], usual: Usual) -> tuple[str, int]:
+    """Grey images side by side, up to three planes."""
+    planes, low, high = _planes(row), float(usual.low.min()), float(usual.high.max())
+    low, high = min(low, float(row.min())), max(high, float(row.max()))
+    size = 150
+    parts = []
+    for number, plane in enumerate(planes):
+        grey = np.round(255 * (plane - low) / (high - low if high > low else 1.0)).astype(np.uint8)
+        height = size * grey.shape[0] / grey.shape[1]
+        parts.append(
+            f"<image x='{2 + number * (size + 4)}' y='2' width='{size}' height='{min(height, 150):.0f}' "
+            f"preserveAspectRatio='xMidYMid' href='data:image/png;base64,{base64.b64encode(_png(grey)).decode()}'/>"
+        )
+    return "".join(parts), 156
+
+
+def _png(grey: NDArray[np.uint8]) -> bytes:
+    """A grey image as PNG."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    height, width = grey.shape
+    lines = b"".join(b"\0" + line.tobytes() for line in grey)
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(lines))
+        + chunk(b"IEND", b"")
+    )
+
+
+def _planes(row: NDArray[Any]) -> list[NDArray[Any]]:
+    """Two-dimensional parts of an image, no more than three, each at most some 96 points a side."""
+    flat = row.reshape(-1, *row.shape[-2:])[:3]
+    step = max(1, -(-max(row.shape[-2:]) // 96))
+    return [plane[::step, ::step] for plane in flat]
+
+
+def _lane_deviation(deviation: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.abs(deviation).mean(axis=-1) + 0.2 * np.abs(deviation).max(axis=-1))
+
+
+def _furthest(values: NDArray[np.float64], most: int) -> NDArray[np.intp]:
+    return np.argsort(-values, kind="stable")[:most]
+
+
+def _thinned(values: NDArray[Any]) -> NDArray[np.float64]:
+    """At most so many points; of each stretch the one furthest from its mean, so that spikes stay."""
+    y = np.asarray(values, dtype=np.float64)
+    if len(y) <= _POINTS:
+        return y
+    pieces = np.array_split(y, _POINTS)
+    return np.array([piece[np.argmax(np.abs(piece - piece.mean()))] for piece in pieces])
+
+
+def _labels(names: Sequence[str], count: int) -> list[str]:
+    if len(names) == count:
+        return [str(name) for name in names]
+    base = str(names[0]) if len(names) == 1 else ""
+    return [f"{base}[{i}]" for i in range(count)]
+
+
+def _short(text: str, most: int = 34) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _listed(values: NDArray[Any]) -> list[Any]:
+    """Lists with four digits, which is more than a screen shows."""
+    array = np.asarray(values, dtype=np.float64)
+    scale = float(np.abs(array).max(initial=0.0))
+    digits = 4 - int(np.floor(np.log10(scale))) if scale > 0 else 4
+    return np.round(array, digits).tolist()  # type: ignore[no-any-return]

@@ -1,0 +1,300 @@
+"""The report and the explorer in a real browser: no console error, numbers that follow, marks that stay."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("fastapi", reason="the explorer needs fastapi: pip install 'coad[app]'")
+pytest.importorskip("playwright", reason="tests in a browser need playwright: pip install playwright")
+
+from coad.cli import main
+from coad.io.layout import Layout
+from coad.learned import CoAD
+from coad.recipe import Recipe, load_model, save_model
+from coad.report.report_data import read_scored
+from coad.report.report_study import Study
+from coad.scoring import Source
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+HOSTILE = "q2 <script>window.broken = 1</script>"
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None,
+    reason="tests in a browser need Chromium: apt install chromium (Debian), or google-chrome in the path",
+)
+
+BUILD = Path(__file__).parent.parent / "build"
+
+
+def until(page, expression, seconds=30):
+    """Wait for an expression to be true; the page forbids eval, which Playwright's own waiting uses."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, f"{expression} did not come true in {seconds} s"
+        page.wait_for_timeout(20)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A model and data with time and regimes."""
+    folder = tmp_path_factory.mktemp("seen")
+    rng = np.random.default_rng(0)
+    n = 1500
+    event = rng.random(n) < 0.06
+    columns = {name: rng.normal(size=n) + 4 * event for name in ("s1", "s2", "q1", HOSTILE)}
+    columns["t"] = np.datetime64("2026-03-09T10:00:00", "ns") + np.arange(n) * np.timedelta64(1, "s")
+    columns["load"] = np.array(["low", "</script>high"])[np.arange(n) // 100 % 2]
+    pq.write_table(pa.table(columns), folder / "plant.parquet")
+    layout = Layout(s=("s1", "s2"), q=("q1", HOSTILE), time="t", context=("load",))
+    from coad.io.read import read_pairs
+
+    pairs = read_pairs(folder / "plant.parquet", layout)
+    model = CoAD(n_seeds=1, epochs=15, random_state=0).fit(pairs)
+    save_model(model, Recipe(layout), folder / "model")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(browser):
+    """Open a page of a width and colour scheme; what its console says is an error of the test."""
+    contexts, troubles = [], []
+
+    def open_page(address, width=1280, scheme="light"):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on(
+            "console", lambda said: troubles.append(said.text) if said.type in ("error", "warning") else None
+        )
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on(
+            "request",
+            lambda asked: (
+                None
+                if asked.url.startswith(("file:", "http://127.0.0.1", "data:", "blob:"))
+                else troubles.append(asked.url)
+            ),
+        )
+        page.goto(str(address))
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert troubles == []
+
+
+class Served:
+    """``coad explore`` as a process of its own."""
+
+    def __init__(self, home, marks):
+        arguments = ["explore", home / "model", home / "plant.parquet", "--no-browser", "--marks", marks]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "coad", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        line = self.process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+/\S+/", line)
+        assert found, line + self.process.stdout.read()
+        self.address = found.group(0)
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(20)
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def serve(home, tmp_path):
+    running = []
+
+    def start():
+        running.append(Served(home, tmp_path / "marks.sqlite"))
+        return running[-1]
+
+    yield start
+    for one in running:
+        if one.process.poll() is None:
+            one.kill()
+
+
+def picture(page, name):
+    BUILD.mkdir(exist_ok=True)
+    page.screenshot(path=BUILD / f"{name}.png", full_page=True)
+    assert (BUILD / f"{name}.png").stat().st_size > 20_000
+
+
+def test_the_report_opens_without_a_word_of_complaint(home, opened, tmp_path, monkeypatch):
+    report = tmp_path / "report.html"
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        ["coad", "report", str(home / "model"), str(home / "plant.parquet"), "--out", str(report)],
+    )
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert not stop.value.code
+    for width, scheme in ((1280, "light"), (390, "dark")):
+        page = opened(report.as_uri(), width, scheme)
+        until(page, "document.documentElement.dataset.drawn !== undefined")
+        drawn = page.evaluate("document.querySelectorAll('.figure .main-svg').length")
+        assert drawn >= 6
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing sticks out"
+        assert page.evaluate("window.broken") is None
+        assert " events " in page.inner_text(".verdict")
+        assert page.locator("#events .event").count() == 12
+        ink, paper = page.evaluate(
+            "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+        )
+        brightness = [sum(map(int, re.findall(r"\d+", one)[:3])) for one in (ink, paper)]
+        assert (brightness[0] > brightness[1]) == (scheme == "dark")
+        picture(page, f"report-{width}-{scheme}")
+    page.pdf(path=tmp_path / "report.pdf")
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+
+
+def ready(page):
+    until(page, "window.coad !== undefined && window.coad.firstPicture !== null && window.coad.answers > 0")
+
+
+def moved(page, element, value):
+    """Move a slider as a hand does, and wait for the answer."""
+    before = page.evaluate("window.coad.answers")
+    page.locator(element).evaluate(
+        "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input', { bubbles: true })); }",
+        value,
+    )
+    until(page, f"window.coad.answers > {before}")
+
+
+def test_sliders_change_the_numbers_to_what_the_library_computes(home, opened, serve):
+    page = opened(serve().address)
+    ready(page)
+    model, recipe = load_model(home / "model")
+    study = Study(read_scored(model, recipe, Source(home / "plant.parquet")), model)
+
+    def check():
+        view = page.evaluate("({ ...window.coad.view, beta: String(window.coad.view.beta) })")
+        numbers = study.numbers_at(
+            view["threshold_s"], view["threshold_q"], float(view["beta"].replace("Infinity", "inf"))
+        )
+        events = study.scored.events(study.scored.flags(view["threshold_s"], view["threshold_q"]))
+        assert page.inner_text("#fbeta") == f"{numbers.fbeta_hat:.3f}"
+        assert page.inner_text("#n-events") == f"{len(events):,}"
+        assert f"{numbers.n_joint:,} flagged of 1,500" in page.inner_text("#n-flagged")
+        assert abs(float(page.inner_text("#precision").rstrip(" %")) - 100 * numbers.precision_hat) < 0.6
+        assert abs(float(page.inner_text("#recall").rstrip(" %")) - 100 * numbers.recall_hat) < 0.6
+        shown = page.locator("#gallery .event").count()
+        assert shown == min(12, len(events))
+        return numbers
+
+    first = check()
+    assert (first.threshold_s, first.threshold_q) == study.best(1.0)
+    moved(page, "#beta", 70)
+    beta = page.evaluate("window.coad.view.beta")
+    second = check()
+    assert (second.threshold_s, second.threshold_q) == study.best(beta), "thresholds follow β"
+    moved(page, "#slider-s", 150)
+    third = check()
+    assert third.threshold_s != second.threshold_s
+    assert not page.is_checked("#follow")
+    moved(page, "#slider-q", 395)
+    assert check().n_joint < third.n_joint
+    page.fill("#exact-s", "0.25")
+    page.keyboard.press("Enter")
+    until(page, "window.coad.view.threshold_s === 0.25")
+    page.wait_for_timeout(100)
+    check()
+    page.click("#reset")
+    until(page, f"window.coad.view.threshold_s === {study.best(1.0)[0]!r}")
+    page.wait_for_timeout(100)
+    assert check() == first
+    for value in range(30, 60, 3):  # a hand that does not wait
+        page.locator("#beta").evaluate(
+            "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input', { bubbles: true })); }",
+            value,
+        )
+    until(
+        page,
+        "document.getElementById('fbeta-text').textContent.includes(document.getElementById('beta-text').textContent + ';')",
+    )
+    check()
+    latencies = page.evaluate("window.coad.latencies")
+    BUILD.mkdir(exist_ok=True)
+    told = {"latencies_ms": latencies, "first_picture_ms": page.evaluate("window.coad.firstPicture")}
+    (BUILD / "explorer-latency.json").write_text(json.dumps(told))  # reported, not asserted by the clock
+
+
+def test_marks_survive_a_reload_and_a_kill_and_exports_open(opened, serve, tmp_path):
+    server = serve()
+    page = opened(server.address)
+    ready(page)
+    first = page.locator("#gallery .card").nth(0)
+    title = first.locator("h3").inner_text()
+    first.get_by_text("not real", exact=True).click()
+    until(page, "document.getElementById('measured').textContent === '0 %'")
+    page.locator("#gallery .event").nth(1).click()
+    page.wait_for_selector("dialog[open] #event-s .main-svg")
+    page.keyboard.press("r")
+    until(page, "document.getElementById('event').dataset.mark === 'real'")
+    page.keyboard.press("Escape")
+    until(page, "document.getElementById('measured-text').textContent.startsWith('measured on 2')")
+    page.reload()
+    ready(page)
+    assert page.inner_text("#measured") == "50 %"
+    with page.expect_download() as download:
+        page.click("a[data-export='events.csv']")
+    table = pyarrow.csv.read_csv(download.value.path())
+    assert len(table) == int(page.inner_text("#n-events"))
+    assert sorted(filter(None, table["mark"].to_pylist())) == ["not real", "real"]
+    with page.expect_download() as download:
+        page.click("a[data-export='marks.parquet']")
+    shutil.copy(download.value.path(), tmp_path / "marks.parquet")
+    assert pq.read_table(tmp_path / "marks.parquet").num_rows == 2
+    page.close()
+    server.kill()
+    again = opened(serve().address, 390, "dark")
+    ready(again)
+    assert again.inner_text("#measured") == "50 %"
+    pressed = again.locator("#gallery .card").filter(has_text=title).locator("button[aria-pressed=true]")
+    assert pressed.all_inner_texts() == ["not real"]
+    until(again, "document.getElementById('verdict').textContent.includes(' in 1,500 ')", 60)
+    assert again.evaluate("document.documentElement.scrollWidth") <= 390, "nothing sticks out"
+    picture(again, "explorer-390-dark")
+    wide = opened(again.url)
+    ready(wide)
+    until(wide, "document.getElementById('verdict').textContent.includes(' in 1,500 ')", 60)
+    wide.evaluate("document.getElementById('more').open = true")
+    until(wide, "document.querySelectorAll('#null .main-svg').length > 0")
+    wide.select_option("#regime", label="low")
+    until(wide, "document.getElementById('gallery-title').textContent.includes(' of ')")
+    assert all("low" in text for text in wide.locator("#gallery .facts").all_inner_texts())
+    assert wide.evaluate("window.broken") is None
+    picture(wide, "explorer-1280-light")
+    assert os.path.getsize(BUILD / "explorer-1280-light.png") > 20_000

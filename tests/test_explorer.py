@@ -1,0 +1,594 @@
+"""The explorer's service and its marks: what it answers, whom it refuses, what it keeps."""
+
+import io
+import math
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+
+import naive
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import binomtest
+
+pytest.importorskip("torch")
+pytest.importorskip("fastapi", reason="the explorer needs fastapi: pip install 'coad[app]'")
+pytest.importorskip("httpx", reason="fastapi's test client needs httpx: pip install httpx")
+
+from fastapi.testclient import TestClient
+
+from coad import select_thresholds
+from coad.app.desk import Desk
+from coad.app.marks import KindNote, Mark, Marks, marks_beside, wilson
+from coad.app.serve import bound_socket
+from coad.app.server import make_app
+from coad.app.state import Explorer
+from coad.app.view import View
+from coad.exceptions import FileError, InputError
+from coad.io.layout import Layout
+from coad.learned import CoAD
+from coad.recipe import Recipe
+from coad.report.report_data import RowStore, Scored
+
+TOKEN, PORT = "secret-token", 8123
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(0)
+    s, q = rng.normal(size=(2, 400, 2))
+    event = rng.random(400) < 0.1
+    s[event] += 4
+    q[event] += 4
+    return CoAD(n_seeds=1, epochs=12, random_state=0).fit(s, q)
+
+
+def scored(n=600, seed=0, start="2026-03-09T10:00:00", **more):
+    rng = np.random.default_rng(seed)
+    event = np.convolve(rng.random(n) < 0.04, [1, 1], "same") > 0
+    p_s, p_q = rng.beta(0.5, 6, size=(2, n))
+    for p in (p_s, p_q):
+        p[event] = rng.beta(6, 0.5, size=event.sum())
+    s, q = RowStore(), RowStore()
+    for store in (s, q):
+        store.add(rng.normal(size=(n, 2)) + 3 * event[:, None])
+    known = {
+        "p_s": p_s,
+        "p_q": p_q,
+        "flag": p_s * p_q > 0.5,
+        "s": s,
+        "q": q,
+        "s_names": ("a", HOSTILE),
+        "q_names": ("c", "d"),
+        "first": np.arange(n) * 4,
+        "last": np.arange(n) * 4 + 7,
+        "file": np.zeros(n, dtype=np.int32),
+        "files": ("plant.parquet",),
+        "windows": True,
+        "n_rows": 4 * n + 4,
+        "time": np.datetime64(start, "ns") + np.arange(n) * np.timedelta64(1, "s"),
+        "contexts": ("steel", f"{HOSTILE}brass"),
+        "code": np.arange(n) // 40 % 2,
+    }
+    return Scored(**(known | more))
+
+
+@pytest.fixture
+def explorer(model, tmp_path):
+    with Marks(tmp_path / "marks.sqlite") as marks:
+        yield Explorer(model, Recipe(Layout(s=("a", HOSTILE), q=("c", "d"))), scored(), marks, names=HOSTILE)
+
+
+@pytest.fixture
+def client(explorer):
+    return TestClient(make_app(Desk(explorer), TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}")
+
+
+def get(client, path, code=200, **query):
+    answer = client.get(f"/{TOKEN}/{path}", params=query)
+    assert answer.status_code == code, answer.text
+    return answer
+
+
+# Who is let in.
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/api/start",
+        "/wrong/",
+        "/wrong/api/start",
+        f"/{TOKEN}",
+        f"/{TOKEN}x/",
+        f"/{TOKEN[:-1]}/",
+        "//",
+        "/%2e%2e/",
+    ],
+)
+def test_without_the_token_nothing_is_told(client, path):
+    answer = client.get(path, follow_redirects=False)
+    assert answer.status_code == 403
+    assert "token" in answer.text
+    assert "plant" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        f"evil.example:{PORT}",
+        "127.0.0.1",
+        "127.0.0.1:1",
+        f"127.0.0.1:{PORT}.evil.example",
+        "",
+    ],
+)
+def test_other_hosts_are_refused_against_dns_rebinding(client, host):
+    assert client.get(f"/{TOKEN}/api/start", headers={"host": host}).status_code == 403
+
+
+def test_both_own_names_are_served(client):
+    for name in ("127.0.0.1", "localhost"):
+        assert client.get(f"/{TOKEN}/api/start", headers={"host": f"{name}:{PORT}"}).status_code == 200
+
+
+def test_requests_of_other_pages_are_refused(client):
+    body = {"pair": 1, "verdict": "real", "threshold_s": 0.5, "threshold_q": 0.5}
+    evil = client.post(f"/{TOKEN}/api/mark", json=body, headers={"origin": "http://evil.example"})
+    assert evil.status_code == 403
+    text = client.post(f"/{TOKEN}/api/mark", content="pair=1", headers={"content-type": "text/plain"})
+    assert text.status_code == 415
+    huge = client.post(f"/{TOKEN}/api/mark", json={**body, "verdict": "x" * 30_000})
+    assert huge.status_code == 413
+    own = client.post(f"/{TOKEN}/api/mark", json=body, headers={"origin": f"http://127.0.0.1:{PORT}"})
+    assert own.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../state.py",
+        "%2e%2e/state.py",
+        "..%2f..%2fetc%2fpasswd",
+        "/etc/passwd",
+        "server.py",
+        "%00",
+        "index.html/../x",
+        "marks.sqlite",
+    ],
+)
+def test_no_file_outside_its_own_is_served(client, name):
+    answer = client.get(f"/{TOKEN}/static/{name}")
+    assert answer.status_code in (403, 404)
+    assert "import" not in answer.text
+    assert "root:" not in answer.text
+
+
+def test_the_page_loads_only_what_it_serves_itself(client):
+    page = get(client, "")
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "unsafe-eval" not in page.headers["content-security-policy"]
+    for name in ("index.html", "explorer.js", "pictures.js", "explorer.css", "common.css", "plotly.min.js"):
+        file = get(client, f"static/{name}")
+        if name != "plotly.min.js":
+            assert "http://" not in file.text
+            assert "https://" not in file.text
+    assert "<script>" not in page.text
+
+
+# What it answers.
+
+
+def test_numbers_are_what_the_library_computes(client, explorer):
+    data = explorer.scored
+    for t_s, t_q, beta in ((0.2, 0.7, 1.0), (0.9, 0.01, 0.1), (0.5, 0.5, math.inf)):
+        answer = get(client, "api/look", threshold_s=t_s, threshold_q=t_q, beta=beta).json()
+        numbers = answer["numbers"]
+        flag_s, flag_q = data.p_s >= t_s, data.p_q >= t_q
+        expected = naive.fbeta(flag_s, flag_q, beta=beta, alpha=numbers["alpha"], context=data.code)
+        assert numbers["fbeta_hat"] == pytest.approx(expected)
+        assert numbers["n_joint"] == int((flag_s & flag_q).sum())
+        runs = np.diff((flag_s & flag_q).astype(int), prepend=0) == 1
+        assert answer["events"] == int(runs.sum())
+        assert sum(answer["timeline"]["counts"]) == answer["events"]
+
+
+def test_the_best_thresholds_for_a_beta_are_those_of_select_thresholds(client, explorer):
+    data = explorer.scored
+    for beta in (0.3, 1.0, 5.0):
+        found = select_thresholds(data.p_s, data.p_q, beta=beta, context=data.code)
+        numbers = get(client, "api/look", beta=beta, tune=1).json()["numbers"]
+        assert (numbers["threshold_s"], numbers["threshold_q"]) == (found.threshold_s, found.threshold_q)
+        assert numbers["fbeta_hat"] == pytest.approx(found.fbeta_hat)
+
+
+def test_filters_leave_only_what_was_asked_for(client, explorer):
+    data = explorer.scored
+    at = {"threshold_s": 0.3, "threshold_q": 0.3}
+    everything = get(client, "api/look", **at).json()
+    parts = [get(client, "api/look", **at, regime=i).json() for i in (0, 1)]
+    assert sum(part["shown"] for part in parts) == everything["shown"] == everything["events"]
+    assert all(data.code[card["pair"]] == 1 for card in parts[1]["cards"])
+    begin = data.time.astype("datetime64[us]").astype(np.int64)[0] / 1e6
+    early = get(client, "api/look", **at, start=begin, end=begin + 100).json()
+    assert 0 < early["shown"] < everything["shown"]
+    assert all(card["pair"] <= 100 for card in early["cards"])
+    latest = get(client, "api/look", **at, sort="latest").json()["cards"]
+    assert [card["pair"] for card in latest] == sorted((card["pair"] for card in latest), reverse=True)
+
+
+def test_every_event_is_on_exactly_one_page(client):
+    at = {"threshold_s": 0.2, "threshold_q": 0.2, "sort": "random"}
+    first = get(client, "api/look", **at).json()
+    assert first["pages"] > 1
+    pairs = [
+        card["pair"]
+        for page in range(first["pages"])
+        for card in get(client, "api/look", **at, page=page).json()["cards"]
+    ]
+    assert len(pairs) == len(set(pairs)) == first["events"]
+    assert get(client, "api/look", **at, page=10**6).json()["page"] == first["pages"] - 1
+
+
+def test_what_one_input_alone_finds_odd_is_shown(client, explorer):
+    cards = get(client, "api/look", threshold_s=0.5, threshold_q=0.5, show="s").json()["cards"]
+    assert cards
+    for card in cards:
+        assert explorer.scored.p_s[card["pair"]] >= 0.5 > explorer.scored.p_q[card["pair"]]
+
+
+def test_hostile_names_are_text_in_every_card(client):
+    answer = get(client, "api/look", threshold_s=0.2, threshold_q=0.2).json()
+    assert any("&lt;script&gt;" in card["html"] for card in answer["cards"])
+    assert not any("<script" in card["html"] for card in answer["cards"])
+
+
+def test_the_tests_come_when_they_are_ready(client, explorer):
+    assert get(client, "api/more").json() == {"ready": False}
+    explorer.prepare()
+    more = get(client, "api/more").json()
+    assert more["status"] == "found"
+    assert " events " in more["verdict"] or " event " in more["verdict"]
+    assert len(more["scan"]) > 10
+    assert more["checks"]
+
+
+def test_a_failure_of_the_tests_is_said(client, explorer, monkeypatch):
+    monkeypatch.setattr(type(explorer.study), "best", lambda self, beta: 1 / 0)
+    explorer.prepare()
+    assert "ZeroDivisionError" in get(client, "api/more").json()["failed"]
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "code"),
+    [
+        ("api/look", {"threshold_s": "nan"}, 400),
+        ("api/look", {"threshold_s": "tall"}, 422),
+        ("api/look", {"beta": "-1"}, 400),
+        ("api/look", {"beta": "nan"}, 400),
+        ("api/look", {"sort": HOSTILE}, 400),
+        ("api/look", {"mark": "maybe"}, 400),
+        ("api/look", {"show": "all"}, 400),
+        ("api/look", {"what": "1"}, 422),
+        ("api/look", {"page": "1e3"}, 422),
+        ("api/look", {"regime": "99999"}, 200),
+        ("api/look", {"threshold_s": "inf", "threshold_q": "-inf"}, 200),
+        ("api/look", {"start": "5", "end": "-5"}, 200),
+        ("api/look", {"page": "-7"}, 200),
+        ("api/surface", {"beta": "inf"}, 200),
+        ("api/surface", {"beta": "-3"}, 400),
+        ("api/surface", {}, 422),
+        ("api/event/0", {"threshold_s": "0.5", "threshold_q": "0.5"}, 200),
+        ("api/event/600", {"threshold_s": "0.5", "threshold_q": "0.5"}, 400),
+        ("api/event/-1", {"threshold_s": "0.5", "threshold_q": "0.5"}, 400),
+        ("api/event/x", {"threshold_s": "0.5", "threshold_q": "0.5"}, 422),
+        ("api/event/0", {"threshold_s": "nan", "threshold_q": "0.5"}, 400),
+        ("export/events.exe", {}, 404),
+        ("export/passwords.csv", {}, 404),
+        ("nothing", {}, 404),
+    ],
+)
+def test_nonsense_gets_a_plain_answer(client, path, query, code):
+    answer = get(client, path, code, **query)
+    assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"pair": 1, "verdict": "maybe", "threshold_s": 0.5, "threshold_q": 0.5},
+        {"pair": 10**9, "verdict": "real", "threshold_s": 0.5, "threshold_q": 0.5},
+        {"pair": "one", "verdict": "real", "threshold_s": 0.5, "threshold_q": 0.5},
+        {"pair": 1, "verdict": "real", "threshold_s": 0.5, "threshold_q": 0.5, "more": 1},
+    ],
+    ids=["empty", "unknown verdict", "no such pair", "not a number", "too much"],
+)
+def test_a_bad_mark_is_refused_and_not_kept(client, explorer, body):
+    answer = client.post(f"/{TOKEN}/api/mark", json=body)
+    assert answer.status_code in (400, 422)
+    assert explorer.marks.all() == []
+
+
+# Marks.
+
+
+def marked(client, pair, verdict, at=0.3):
+    answer = client.post(
+        f"/{TOKEN}/api/mark", json={"pair": pair, "verdict": verdict, "threshold_s": at, "threshold_q": at}
+    )
+    assert answer.status_code == 200, answer.text
+
+
+def test_marks_give_a_measured_precision_with_its_interval(client):
+    at = {"threshold_s": 0.3, "threshold_q": 0.3}
+    cards = get(client, "api/look", **at).json()["cards"]
+    for card, verdict in zip(cards, ["real"] * 4 + ["known", "not real"], strict=False):
+        marked(client, card["pair"], verdict)
+    answer = get(client, "api/look", **at).json()
+    measured = answer["measured"]
+    assert (measured["n"], measured["precision"]) == (6, 5 / 6)
+    expected = binomtest(5, 6).proportion_ci(method="wilson")
+    assert (measured["low"], measured["high"]) == pytest.approx((expected.low, expected.high))
+    assert [card["mark"] for card in answer["cards"]][:6] == ["real"] * 4 + ["known", "not real"]
+    assert get(client, "api/look", **at, mark="not real").json()["shown"] == 1
+    assert get(client, "api/look", **at, mark="none").json()["shown"] == answer["events"] - 6
+    marked(client, cards[0]["pair"], None)
+    assert get(client, "api/look", **at).json()["measured"]["n"] == 5
+
+
+def test_a_mark_stays_with_its_event_when_the_thresholds_move(client, explorer):
+    events = explorer.scored.events(explorer.scored.flags(0.3, 0.3))
+    long = int(np.argmax(events.n_pairs))
+    assert events.n_pairs[long] > 1
+    pair = int(events.peak[long])
+    marked(client, pair, "real")
+    for t in (0.05, 0.3, min(explorer.scored.p_s[pair], explorer.scored.p_q[pair])):
+        one = get(client, f"api/event/{pair}", threshold_s=t, threshold_q=t).json()
+        assert one["mark"] == "real"
+
+
+def test_marks_of_other_data_are_not_taken_for_these(model, tmp_path):
+    with Marks(tmp_path / "m.sqlite") as marks:
+        recipe = Recipe(Layout(s=("a",), q=("c",)))
+        old = Explorer(model, recipe, scored(), marks)
+        old.mark(5, "real")
+        assert old._mark_of_pair(5) == "real"
+        assert Explorer(model, recipe, scored(start="2027-01-01T00:00:00"), marks)._mark_of_pair(5) is None
+        assert Explorer(model, recipe, scored(files=("other.parquet",)), marks)._mark_of_pair(5) is None
+        assert Explorer(model, recipe, scored(300), marks)._mark_of_pair(5) == "real"
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 1), (1, 1), (3, 7), (50, 60), (0, 40), (999, 1000)])
+def test_the_interval_is_wilsons(hits, n):
+    expected = binomtest(hits, n).proportion_ci(method="wilson")
+    assert wilson(hits, n) == pytest.approx((expected.low, expected.high), abs=1e-6)
+
+
+def test_nothing_marked_tells_nothing():
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+def test_two_explorers_on_one_file_see_each_others_marks(tmp_path):
+    path = tmp_path / "m.sqlite"
+    with Marks(path) as one, Marks(path) as two:
+        one.put(Mark("f", 1, 2, "", "real"))
+        two.put(Mark("f", 3, 4, "", "not real"))
+        two.note_kind(KindNote("2", HOSTILE, True))
+        assert {mark.first_row for mark in one.all()} == {mark.first_row for mark in two.all()} == {1, 3}
+        assert one.kinds()["2"] == KindNote("2", HOSTILE, True)
+        two.remove("f", 1, 2)
+        assert [mark.first_row for mark in one.all()] == [3]
+
+
+def test_marks_survive_a_process_that_is_killed(tmp_path):
+    path = tmp_path / "m.sqlite"
+    code = (
+        "import os, signal, sys; from pathlib import Path; from coad.app.marks import Mark, Marks\n"
+        "marks = Marks(Path(sys.argv[1]))\n"
+        "for i in range(5): marks.put(Mark('f', i, i, '', 'real'))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    with Marks(path) as marks:
+        assert [mark.first_row for mark in marks.all()] == list(range(5))
+
+
+def damage(path, how):
+    if how == "noise":
+        path.write_bytes(b"these are not marks" * 100)
+    elif how == "folder":
+        path.mkdir()
+    elif how in ("another program", "newer"):
+        with sqlite3.connect(path) as base:
+            base.execute("CREATE TABLE songs (name TEXT)")
+            if how == "newer":
+                base.execute(f"PRAGMA application_id = {0x636F6164}")
+                base.execute("PRAGMA user_version = 99")
+        base.close()
+
+
+@pytest.mark.parametrize("how", ["noise", "folder", "another program", "newer"])
+def test_a_file_that_is_not_of_marks_is_refused_and_left_alone(tmp_path, how):
+    path = tmp_path / "m.sqlite"
+    damage(path, how)
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(FileError, match=r"m\.sqlite"):
+        Marks(path)
+    if before is not None:
+        assert path.read_bytes() == before
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileError, match="no such folder"):
+        Marks(tmp_path / "nothing" / "m.sqlite")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_file_that_may_not_be_written_is_refused_at_once(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(FileError, match="cannot be opened or written"):
+            Marks(tmp_path / "m.sqlite")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_marks_lie_beside_the_model_so_that_a_new_fit_keeps_them(tmp_path):
+    assert marks_beside(tmp_path / "model") == tmp_path / "model.marks.sqlite"
+
+
+# Exports and the port.
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_exports_open_and_hold_the_events_and_marks(client, explorer, form):
+    at = {"threshold_s": 0.3, "threshold_q": 0.3}
+    first = get(client, "api/look", **at).json()["cards"][0]["pair"]
+    marked(client, first, "known")
+    read = {
+        "csv": lambda data: pyarrow.csv.read_csv(io.BytesIO(data)),
+        "parquet": lambda data: pq.read_table(io.BytesIO(data)),
+    }[form]
+    table = read(get(client, f"export/events.{form}", **at).content)
+    data = explorer.scored
+    events = data.events(data.flags(0.3, 0.3))
+    assert table["peak_row"].to_pylist() == data.first[events.peak].tolist()
+    np.testing.assert_allclose(table["p_s"].to_numpy(), data.p_s[events.peak])
+    assert set(table["regime"].to_pylist()) <= set(data.contexts)
+    rows = {row["peak_row"]: row["mark"] for row in table.to_pylist()}
+    assert rows[int(data.first[first])] == "known"
+    part = read(get(client, f"export/events.{form}", **at, regime=0).content)
+    assert 0 < len(part) < len(table)
+    marks = read(get(client, f"export/marks.{form}").content)
+    assert marks["verdict"].to_pylist() == ["known"]
+    assert marks["first_row"].to_pylist() == [int(data.first[first])]
+
+
+def test_an_export_of_nothing_is_an_empty_table(client):
+    table = pq.read_table(
+        io.BytesIO(get(client, "export/events.parquet", threshold_s=2, threshold_q=2).content)
+    )
+    assert len(table) == 0
+    assert len(pyarrow.csv.read_csv(io.BytesIO(get(client, "export/marks.csv").content))) == 0
+
+
+def test_a_port_in_use_is_named():
+    with bound_socket() as taken:
+        port = taken.getsockname()[1]
+        assert taken.getsockname()[0] == "127.0.0.1"
+        with pytest.raises(InputError, match=f"port {port} is in use"):
+            bound_socket(port)
+
+
+def test_no_other_machine_can_reach_it():
+    with bound_socket() as listening:
+        port = listening.getsockname()[1]
+        others = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+        for address in others - {"127.0.0.1"}:
+            if address.startswith("127."):
+                continue
+            with pytest.raises(OSError), socket.create_connection((address, port), timeout=1):
+                pass
+
+
+def test_bare_pairs_without_time_regime_or_windows_can_be_explored(model, tmp_path):
+    data = scored(200, time=None, contexts=(), code=None, windows=False)
+    with Marks(tmp_path / "m.sqlite") as marks:
+        explorer = Explorer(model, Recipe(Layout(s=("a",), q=("c",))), data, marks)
+        assert explorer.overview()["clock"] is None
+        answer = explorer.look(View(0.3, 0.3, start=5.0))
+        assert answer["shown"] == answer["events"] > 0
+        assert answer["regimes"] == []
+
+
+# Why, and what kind.
+
+
+def two_kinds(n=900):
+    """Events of two kinds: one shows in the first column of each input, one in the second."""
+    rng = np.random.default_rng(1)
+    first, second = rng.random(n) < 0.05, rng.random(n) < 0.03
+    s, q = rng.normal(size=(2, n, 2))
+    for x in (s, q):
+        x[first, 0] += 6
+        x[second, 1] -= 6
+    return s, q, first, second
+
+
+@pytest.fixture(scope="module")
+def sorted_desk(tmp_path_factory):
+    """A model that knows two kinds, on a desk."""
+    s, q, first, second = two_kinds()
+    model = CoAD(n_seeds=2, epochs=60, random_state=0).fit(s, q)
+    p_s, p_q = model.confidences(s, q)
+    stores = RowStore(), RowStore()
+    for store, rows in zip(stores, (s, q), strict=True):
+        store.add(rows)
+    data = scored(
+        len(s),
+        p_s=p_s,
+        p_q=p_q,
+        s=stores[0],
+        q=stores[1],
+        contexts=(),
+        code=None,
+        flag=model.decide(p_s, p_q),
+    )
+    with Marks(tmp_path_factory.mktemp("kinds") / "m.sqlite") as marks:
+        desk = Desk(Explorer(model, Recipe(Layout(s=("a", "b"), q=("c", "d"))), data, marks))
+        desk.base.prepare()
+        yield desk, first, second
+
+
+def test_kinds_are_found_named_filtered_and_dismissed(sorted_desk):
+    desk, _, _ = sorted_desk
+    kinds = desk.base.kinds()
+    assert len(kinds) >= 2
+    client = TestClient(make_app(desk, TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}")
+    start = dict(zip(("threshold_s", "threshold_q"), desk.base.study.start, strict=True))
+    largest = kinds[0]
+    body = {"kind": largest["kind"], "name": HOSTILE, "dismissed": False}
+    named = client.post(f"/{TOKEN}/api/kind", json=body).json()["kinds"]
+    assert named[0]["name"] == HOSTILE
+    part = get(client, "api/look", **start, kind=largest["kind"]).json()
+    assert part["shown"] == largest["events"] > 0
+    assert {card["kind"] for card in part["cards"]} == {HOSTILE}
+    table = pq.read_table(io.BytesIO(get(client, "export/events.parquet", **start).content))
+    assert table["kind"].to_pylist().count(HOSTILE) == largest["events"]
+    client.post(f"/{TOKEN}/api/kind", json={**body, "dismissed": True})
+    assert desk.now is not desk.base
+    left = desk.now.scored
+    assert len(left) < len(desk.base.scored)
+    events = left.events(left.flags(*desk.now.study.best(1.0)))
+    assert largest["kind"] not in desk.now.insight.kinds_of(events.peak)
+    again = Desk(desk.base)
+    again.settle()
+    assert len(again.now.scored) == len(left), "what was dismissed stays so"
+    client.post(f"/{TOKEN}/api/kind", json=body)
+    assert desk.now is desk.base
+
+
+def test_an_event_says_what_made_the_networks_speak(sorted_desk):
+    desk, first, second = sorted_desk
+    only = [pair for pair in desk.base.study.events.peak if first[pair] and not second[pair]]
+    why = desk.base.why(int(only[0]))
+    for side, loudest in (("s", "s: a"), ("q", "q: c")):
+        assert next(line[0] for line in why["lines"] if line[0].startswith(side)) == loudest
+    assert len(why["s"]["spoke"]) == 2
+
+
+def test_too_few_events_are_not_sorted(explorer):
+    explorer.study.__dict__["events"] = explorer.study.events[:3]
+    explorer.prepare()
+    assert explorer.kinds() == []
+    assert explorer.look(View(0.3, 0.3, kind="x"))["shown"] == 0

@@ -1,0 +1,171 @@
+"""Kinds of events: found, told again on new rows, compared with status columns, dismissed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from coad.exceptions import InputError
+from coad.kind_tables import cross_table, holm
+from coad.kinds import KindModel, find_kinds, fit_kinds
+from coad.learned import CoAD, load
+
+N = 900
+
+
+def made(seed=0):
+    """Two kinds of events, 60 rows of the one and 30 of the other, in different channels."""
+    rng = np.random.default_rng(seed)
+    s, q = rng.normal(size=(2, N, 5)).astype(np.float32)
+    kind = np.full(N, -1)
+    kind[:60], kind[60:90] = 0, 1
+    s[kind == 0, 0] += 6
+    q[kind == 0, 1] -= 6
+    s[kind == 1, 3] -= 6
+    q[kind == 1, 4] += 6
+    return s, q, kind
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    s, q, kind = made()
+    return CoAD(n_seeds=2, epochs=60, random_state=0).fit(s, q), s, q, kind
+
+
+def test_kinds_are_those_that_were_made(fitted):
+    det, s, q, kind = fitted
+    found = find_kinds(det, s, q)
+    true = kind[found.rows]
+    assert (true >= 0).mean() > 0.9
+    assert found.n_kinds == 2
+    assert adjusted_rand_score(true[true >= 0], found.label[true >= 0]) > 0.9
+    assert found.stability > 0.7
+    assert found.sizes[0] >= found.sizes[1]
+    assert found.of_row(N).shape == (N,)
+
+
+def test_new_events_are_told_by_the_same_kinds(fitted):
+    det, s, q, _ = fitted
+    found = find_kinds(det, s, q, n_resamples=0)
+    from coad._kind_features import event_features
+
+    new_s, new_q, new_kind = made(seed=1)
+    rows = np.flatnonzero(det.predict(new_s, new_q) & (new_kind >= 0))
+    again = found.model.assign(event_features(det, new_s[rows], new_q[rows]))
+    assert adjusted_rand_score(new_kind[rows], again) > 0.8
+    back = KindModel.from_dict(found.model.to_dict())
+    np.testing.assert_array_equal(back.assign(event_features(det, new_s[rows], new_q[rows])), again)
+
+
+def test_one_cloud_is_one_kind_and_what_is_far_away_is_noise():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(300, 6))
+    model, strength = fit_kinds(features, 6, 0)
+    assert len(model.means) == 1
+    assert set(strength) == {1, 2, 3, 4, 5, 6}
+    assert (model.assign(features) == 0).mean() > 0.97
+    assert (model.assign(np.full((3, 6), 9.0)) == -1).all()
+
+
+@pytest.mark.parametrize("n_kinds", [2, 3, 4])
+def test_the_number_of_kinds_comes_from_the_data(n_kinds):
+    rng = np.random.default_rng(n_kinds)
+    true = np.repeat(np.arange(n_kinds), 80)
+    features = rng.normal(size=(len(true), 5)) + 9 * rng.normal(size=(n_kinds, 5))[true]
+    model, _ = fit_kinds(features, 8, 0)
+    assert adjusted_rand_score(true, model.assign(features)) > 0.95
+
+
+def test_a_dismissed_kind_is_no_longer_flagged_and_the_other_stays(fitted, tmp_path):
+    det, s, q, kind = fitted
+    det = det.at(1.0)
+    found = find_kinds(det, s, q, n_resamples=0)
+    first = int(np.bincount(found.of_row(N)[kind == 0] + 1).argmax()) - 1
+    alpha = det.alpha_
+    det.dismiss(first, s, q)
+    assert det.alpha_ == pytest.approx(alpha / 3 * N / (N - 60), rel=0.2)  # 60 of 90 events are gone
+    flags = det.predict(s, q)
+    assert flags[kind == 0].mean() < 0.1
+    assert flags[kind == 1].mean() > 0.8
+    new_s, new_q, new_kind = made(seed=2)
+    assert det.predict(new_s, new_q)[new_kind == 0].mean() < 0.15
+    det.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(new_s, new_q), det.predict(new_s, new_q))
+
+
+def test_refitting_without_a_dismissed_kind_finds_the_next(fitted):
+    det, s, q, kind = fitted
+    det = det.at(1.0)
+    found = find_kinds(det, s, q, n_resamples=0)
+    det.dismiss(int(np.bincount(found.of_row(N)[kind == 0] + 1).argmax()) - 1)
+    new = det.refit(s, q)
+    assert new.dismissed_ == ()
+    assert new.predict(s, q)[kind == 1].mean() > 0.8
+
+
+def test_dismissing_what_is_not_there_is_refused(fitted):
+    det, s, q, _ = fitted
+    det = det.at(1.0)
+    det.kinds_ = None
+    with pytest.raises(InputError, match="no kind was dismissed"):
+        det.refit(s, q)
+    with pytest.raises(InputError, match="find_kinds"):
+        det.dismiss(0)
+    find_kinds(det, s, q, n_resamples=0)
+    with pytest.raises(InputError, match="no kind 9"):
+        det.dismiss(9)
+
+
+def test_a_handful_of_odd_events_is_noise_and_no_kind():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(154, 4))
+    features[:50] += 20
+    features[150:] -= 40
+    model, _ = fit_kinds(features, 6, 0)
+    assert len(model.means) == 2
+    assert (model.assign(features[150:]) == -1).all()
+
+
+def test_nothing_flagged_cannot_be_sorted(fitted):
+    det, s, q, _ = fitted
+    with pytest.raises(InputError, match="nothing to sort"):
+        find_kinds(det, s, q, flags=np.zeros(N, bool))
+
+
+def test_status_columns_that_go_with_a_kind_are_named_and_others_not():
+    rng = np.random.default_rng(0)
+    label = rng.integers(-1, 3, 400)
+    status = {
+        "pump": np.where(label == 1, "on", "off"),
+        "noise": rng.integers(0, 4, 400),
+        "level": np.where(label == 2, 5.0, 0.0) + rng.normal(size=400),
+        "constant": np.ones(400),
+    }
+    table = cross_table(label, status)
+    top = table.associations[0]
+    assert (top.column, top.value, top.kind, top.share) == ("pump", "on", 1, 1.0)
+    assert {one.column for one in table.associations} == {"pump", "level"}
+    assert table.cramers_v["pump"] > 0.9 > table.cramers_v["noise"]
+    assert table.p_value["noise"] > 0.05
+    assert table.p_value["constant"] == 1.0
+    assert table.counts["pump"][1].sum() == 400
+
+
+def test_holm_never_lowers_a_p_value_and_keeps_their_order():
+    p = np.random.default_rng(0).random(30) ** 3
+    corrected = holm(p)
+    assert (corrected >= p).all()
+    assert (np.diff(corrected[np.argsort(p)]) >= 0).all()
+
+
+@pytest.mark.parametrize("shape", [(3, 40), (1, 12, 12)], ids=["windows", "images"])
+def test_windows_and_images_have_kinds_too(shape):
+    rng = np.random.default_rng(0)
+    s, q = rng.normal(size=(2, 400, *shape)).astype(np.float32)
+    s[:60, 0, 2:9] += 4
+    q[:60, 0, 2:9] += 4
+    det = CoAD(n_seeds=1, epochs=15, random_state=0).fit(s, q)
+    found = find_kinds(det, s, q, flags=np.arange(400) < 60, n_resamples=2)
+    assert len(found.label) == 60
+    assert 1 <= found.n_kinds <= 7
