@@ -107,9 +107,9 @@ def test_the_input_file_is_never_overwritten(scores):
 def test_demo_writes_a_page_that_needs_no_network(tmp_path):
     run = coad("demo", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
-    assert "found" in run.stdout
+    assert run.stdout.count("found: ") == 2, "both modes find the events"
     page = (tmp_path / "coad-demo.html").read_text()
-    assert page.count("plotly-graph-div") == 3
+    assert page.count("plotly-graph-div") == 5
     assert "<script src=" not in page
     assert 'src="http' not in page
 

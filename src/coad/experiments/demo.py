@@ -37,13 +37,15 @@ class LearnedDemo:
         return 2 * self.precision * self.recall / max(self.precision + self.recall, 1e-12)
 
 
-def run_learned_demo(n: int = 4000, random_state: int = 0, *, verbose: bool = False) -> LearnedDemo:
+def run_learned_demo(n: int = 2500, random_state: int = 0, *, verbose: bool = False) -> LearnedDemo:
     """Train on simulated windows without labels, flag new ones, and only then look at the labels."""
     from coad.learned import CoAD  # imports torch
 
     train = synthetic_windows(n, random_state=random_state)
     new = synthetic_windows(n, random_state=random_state + 1)
-    detector = CoAD(beta=1.0, n_seeds=2, random_state=random_state, verbose=verbose).fit(train.s, train.q)
+    # Fewer and smaller steps than by default: a demonstration should not take long.
+    detector = CoAD(epochs=40, batch_size=400, random_state=random_state, verbose=verbose)
+    detector.fit(train.s, train.q)
     p_s, p_q = detector.confidences(new.s, new.q)
     flagged = detector.decide(p_s, p_q)
     hits = int((flagged & new.label).sum())
