@@ -118,7 +118,7 @@ def rf_examples(random_state: int = 0, each: int = 3) -> Examples:
 
     >>> examples = rf_examples(each=1)
     >>> examples.titles
-    ('normal: glitch', 'event: dip, 2.0 %')
+    ('normal: glitch', 'event: dip, ... %')
     """
     data = simulate(400, random_state=random_state)
     wanted = ("glitch", "glitch and early", "other station")[:each]
