@@ -60,8 +60,6 @@ def dismiss(det: CoAD, kind: int, s: Any, q: Any, context: Any) -> None:
     )
     if before is None:
         return
-    from coad.thresholds import select_thresholds
-
     rows_s, rows_q, labels, _, _ = unpacked(s, q, context, None, None)
     keep = ~is_dismissed(det, rows_s, rows_q, labels)
     if not keep.any():
@@ -71,17 +69,7 @@ def dismiss(det: CoAD, kind: int, s: Any, q: Any, context: Any) -> None:
     left = (before & keep).sum() / max(before.sum(), 1)
     det.alpha_ = float(max(det.alpha_ * left * len(keep), 1.0) / keep.sum())
     det.alpha_how_ += ", less the part of the events that were dismissed"
-    labels = None if labels is None else np.asarray(labels)[keep]
-    p_s, p_q = det.confidences(rows_s[keep], rows_q[keep], labels)
-    known = det._known(rows_s[keep], rows_q[keep], labels)
-    found = select_thresholds(
-        p_s, p_q, beta=own.beta, alpha=det.alpha_, context=known, random_state=det.random_state_
-    )
-    # There, a row is flagged from the threshold on; here, above it.
-    own.thresholds = (
-        float(np.nextafter(found.threshold_s, -1.0)),
-        float(np.nextafter(found.threshold_q, -1.0)),
-    )
+    det.tune(rows_s[keep], rows_q[keep], context=None if labels is None else np.asarray(labels)[keep])
 
 
 def is_dismissed(det: CoAD, s: Any, q: Any, context: Any) -> BoolArray:
