@@ -10,20 +10,37 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from coad.cli._layout import (
+    Align,
+    AlignOption,
+    ContextBlocksOption,
+    Disk,
+    DiskOption,
+    FileArgument,
+    GroupOption,
+    LabelOption,
+    MaxGapOption,
+    Missing,
+    MissingOption,
+    OutputOption,
+    QFileOption,
+    QOption,
+    SeedOption,
+    SFileOption,
+    SOption,
+    StrideOption,
+    TimeOption,
+    TimeQOption,
+    TimeUnitOption,
+    ToleranceOption,
+    WindowOption,
+    YesOption,
+)
 from coad.cli._print import out
 
 if TYPE_CHECKING:
     from coad.fitting import FitReport
     from coad.slices import Slices
-
-
-class Missing(StrEnum):
-    """What to do with missing values."""
-
-    error = "error"
-    drop = "drop"
-    mean = "mean"
-    interpolate = "interpolate"
 
 
 class Split(StrEnum):
@@ -35,14 +52,6 @@ class Split(StrEnum):
     time = "time"
 
 
-class Align(StrEnum):
-    """How two clocks are brought together."""
-
-    nearest = "nearest"
-    interpolate = "interpolate"
-    hold = "hold"
-
-
 class Method(StrEnum):
     """What is learned."""
 
@@ -52,65 +61,42 @@ class Method(StrEnum):
     auto = "auto"
 
 
-class Disk(StrEnum):
-    """Where the training data live."""
-
-    auto = "auto"
-    always = "always"
-    never = "never"
-
-
 def fit(
-    file: Annotated[
-        Path | None, typer.Argument(help="Table, array file, folder or glob.", show_default=False)
-    ] = None,
-    s: Annotated[str, typer.Option("--s", help="Columns of s: names, globs, /regex/, or auto.")] = "auto",
-    q: Annotated[str, typer.Option("--q", help="Columns of q, likewise.")] = "auto",
-    output: Annotated[Path, typer.Option("--out", help="Folder for the model.")] = Path("model"),
-    s_file: Annotated[
-        Path | None, typer.Option(help="Source of s, if q has a source and clock of its own.")
-    ] = None,
-    q_file: Annotated[Path | None, typer.Option(help="Source of q.")] = None,
-    align: Annotated[Align, typer.Option(help="How q is brought to the clock of s.")] = Align.nearest,
-    tolerance: Annotated[str | None, typer.Option(help="Largest distance of two clocks, like 50ms.")] = None,
-    time: Annotated[str | None, typer.Option(help="Column of the time.")] = None,
-    time_q: Annotated[str | None, typer.Option(help="Its name in --q-file, if another.")] = None,
-    time_unit: Annotated[
-        str | None, typer.Option(help="s, ms, us, ns or number, if not told by the values.")
-    ] = None,
-    window: Annotated[str | None, typer.Option(help="Window in samples (64) or time (250ms).")] = None,
-    stride: Annotated[
-        str | None,
-        typer.Option("--stride", "--hop", help="From one window to the next; default: the window."),
-    ] = None,
-    max_gap: Annotated[str | None, typer.Option(help="A longer step in time breaks windows.")] = None,
+    file: FileArgument = None,
+    s: SOption = "auto",
+    q: QOption = "auto",
+    output: OutputOption = Path("model"),
+    s_file: SFileOption = None,
+    q_file: QFileOption = None,
+    align: AlignOption = Align.nearest,
+    tolerance: ToleranceOption = None,
+    time: TimeOption = None,
+    time_q: TimeQOption = None,
+    time_unit: TimeUnitOption = None,
+    window: WindowOption = None,
+    stride: StrideOption = None,
+    max_gap: MaxGapOption = None,
     context: Annotated[str | None, typer.Option(help="Columns of the operating regime.")] = None,
-    context_blocks: Annotated[str | None, typer.Option(help="Blocks of time as regimes, like 10min.")] = None,
-    group: Annotated[str | None, typer.Option(help="Column of what a split must not tear apart.")] = None,
-    label: Annotated[
-        str | None, typer.Option(help="Column of labels, if there is one: left alone, for judging only.")
-    ] = None,
+    context_blocks: ContextBlocksOption = None,
+    group: GroupOption = None,
+    label: LabelOption = None,
     split: Annotated[
         Split, typer.Option(help="Held-out rows: random, whole groups, or the latest in time.")
     ] = Split.auto,
-    missing: Annotated[Missing, typer.Option(help="Rows with missing values.")] = Missing.error,
+    missing: MissingOption = Missing.error,
     beta: Annotated[float, typer.Option(help="0 asks for precision, inf for recall.")] = 1.0,
     alpha: Annotated[str, typer.Option(help="Anomaly rate in (0, 0.5], or auto.")] = "auto",
     seeds: Annotated[int, typer.Option(help="Independent trainings; the best is kept.")] = 4,
     epochs: Annotated[int | None, typer.Option(help="Default: by the number of rows.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: SeedOption = 0,
     method: Annotated[
         Method,
         typer.Option(
             help="One head; one head within discovered regimes; a catalogue of modes; or by held-out evidence."
         ),
     ] = Method.binary,
-    disk: Annotated[
-        Disk, typer.Option(help="Train from disk: if the data do not fit in memory, always, never.")
-    ] = Disk.auto,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Take the proposed columns without asking.")
-    ] = False,
+    disk: DiskOption = Disk.auto,
+    yes: YesOption = False,
 ) -> None:
     """Learn from two inputs without labels, and say what was found."""
     from coad.cli._options import notes, number_or_auto, one_or_two
@@ -137,7 +123,7 @@ def fit(
         missing=missing.value,
     )
     layout, proposal = propose(source, layout)
-    if proposal is not None and not _taken(proposal, ask=on_terminal() and not yes):
+    if proposal is not None and not taken(proposal, ask=on_terminal() and not yes):
         raise typer.Exit(1)
     training = Training(beta, rate, seeds, epochs, seed, split.value, disk.value, verbose=on_terminal())
     clocks = Clocks(align.value, tolerance, time_q) if source.two_clocks else None
@@ -160,7 +146,7 @@ def fit(
     _show(report, output)
 
 
-def _taken(proposal: Slices, *, ask: bool) -> bool:
+def taken(proposal: Slices, *, ask: bool) -> bool:
     """Show the proposed columns with their reason; on a terminal the user decides."""
     import shlex
 

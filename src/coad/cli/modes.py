@@ -7,8 +7,33 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from coad.cli._layout import (
+    Align,
+    AlignOption,
+    ContextBlocksOption,
+    Disk,
+    DiskOption,
+    FileArgument,
+    GroupOption,
+    LabelOption,
+    MaxGapOption,
+    Missing,
+    MissingOption,
+    OutputOption,
+    QFileOption,
+    QOption,
+    SeedOption,
+    SFileOption,
+    SOption,
+    StrideOption,
+    TimeOption,
+    TimeQOption,
+    TimeUnitOption,
+    ToleranceOption,
+    WindowOption,
+    YesOption,
+)
 from coad.cli._print import number, out, percent, table
-from coad.cli.fit import Align, Disk, Missing, Split
 
 if TYPE_CHECKING:
     from coad.fitting import Training
@@ -19,52 +44,37 @@ if TYPE_CHECKING:
 
 
 def modes(
-    file: Annotated[
-        Path | None, typer.Argument(help="Table, array file, folder or glob.", show_default=False)
-    ] = None,
-    s: Annotated[str, typer.Option("--s", help="Columns of s: names, globs, /regex/, or auto.")] = "auto",
-    q: Annotated[str, typer.Option("--q", help="Columns of q, likewise.")] = "auto",
-    output: Annotated[Path, typer.Option("--out", help="Folder for the model.")] = Path("model"),
+    file: FileArgument = None,
+    s: SOption = "auto",
+    q: QOption = "auto",
+    output: OutputOption = Path("model"),
     page: Annotated[Path | None, typer.Option(help="An HTML page with pictures of each mode.")] = None,
-    s_file: Annotated[
-        Path | None, typer.Option(help="Source of s, if q has a source and clock of its own.")
-    ] = None,
-    q_file: Annotated[Path | None, typer.Option(help="Source of q.")] = None,
-    align: Annotated[Align, typer.Option(help="How q is brought to the clock of s.")] = Align.nearest,
-    tolerance: Annotated[str | None, typer.Option(help="Largest distance of two clocks, like 50ms.")] = None,
-    time: Annotated[str | None, typer.Option(help="Column of the time.")] = None,
-    time_q: Annotated[str | None, typer.Option(help="Its name in --q-file, if another.")] = None,
-    time_unit: Annotated[
-        str | None, typer.Option(help="s, ms, us, ns or number, if not told by the values.")
-    ] = None,
-    window: Annotated[str | None, typer.Option(help="Window in samples (64) or time (250ms).")] = None,
-    stride: Annotated[
-        str | None,
-        typer.Option("--stride", "--hop", help="From one window to the next; default: the window."),
-    ] = None,
-    max_gap: Annotated[str | None, typer.Option(help="A longer step in time breaks windows.")] = None,
+    s_file: SFileOption = None,
+    q_file: QFileOption = None,
+    align: AlignOption = Align.nearest,
+    tolerance: ToleranceOption = None,
+    time: TimeOption = None,
+    time_q: TimeQOption = None,
+    time_unit: TimeUnitOption = None,
+    window: WindowOption = None,
+    stride: StrideOption = None,
+    max_gap: MaxGapOption = None,
     context: Annotated[str | None, typer.Option(help="Columns of a regime that is known already.")] = None,
-    context_blocks: Annotated[str | None, typer.Option(help="Blocks of time as regimes, like 10min.")] = None,
-    group: Annotated[str | None, typer.Option(help="Column of what a split must not tear apart.")] = None,
-    label: Annotated[
-        str | None, typer.Option(help="Column of labels, if there is one: left alone, for judging only.")
-    ] = None,
-    missing: Annotated[Missing, typer.Option(help="Rows with missing values.")] = Missing.error,
+    context_blocks: ContextBlocksOption = None,
+    group: GroupOption = None,
+    label: LabelOption = None,
+    missing: MissingOption = Missing.error,
     n_modes: Annotated[int | None, typer.Option(help="Modes to start with; default: 30 or fewer.")] = None,
     max_rare: Annotated[float, typer.Option(help="A larger mode is never called rare.")] = 0.1,
     seeds: Annotated[int, typer.Option(help="Networks; a mode must come back in most of them.")] = 4,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    disk: Annotated[
-        Disk, typer.Option(help="Train from disk: if the data do not fit in memory, always, never.")
-    ] = Disk.auto,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Take the proposed columns without asking.")
-    ] = False,
+    seed: SeedOption = 0,
+    disk: DiskOption = Disk.auto,
+    yes: YesOption = False,
 ) -> None:
     """Find every regime and every rare kind that two inputs share, without labels."""
     from coad.cli._options import one_or_two
     from coad.cli._progress import on_terminal
-    from coad.cli.fit import _taken
+    from coad.cli.fit import taken
     from coad.fitting import Training, propose
     from coad.io.layout import Layout
     from coad.recipe import Clocks, check_target
@@ -90,11 +100,9 @@ def modes(
         missing=missing.value,
     )
     layout, proposal = propose(source, layout)
-    if proposal is not None and not _taken(proposal, ask=on_terminal() and not yes):
+    if proposal is not None and not taken(proposal, ask=on_terminal() and not yes):
         raise typer.Exit(1)
-    training = Training(
-        seeds=seeds, seed=seed, split=Split.auto.value, disk=disk.value, verbose=on_terminal()
-    )
+    training = Training(seeds=seeds, seed=seed, split="auto", disk=disk.value, verbose=on_terminal())
     clocks = Clocks(align.value, tolerance, time_q) if source.two_clocks else None
     fit_and_show(source, layout, output, clocks, training, max_rare=max_rare, n_modes=n_modes, page=page)
 
