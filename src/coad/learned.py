@@ -72,7 +72,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         Noise added to scaled training rows, against learning them by heart (0.2 for flat rows).
     thinning : float, optional
         Rows with a small gradient are skipped at random in the backward pass, the others weighted so
-        that it stays right in expectation; this much variance may be added to the batch's own (0.2
+        that it stays right in expectation; this much variance may be added to the batch's own (0.5
         for convolutions, else 0).
     preset : {"robust", "paper"}
         The normalised head with the hinge wall, or the paper's loss and plain head.

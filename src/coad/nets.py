@@ -20,7 +20,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from coad._convolutions import Step, convolve
 from coad.exceptions import InputError
 
 __all__ = ["Conv", "LoopedNet", "NetSpec", "NormalisedHead", "StackedNet", "default_spec", "preset"]
@@ -192,22 +191,23 @@ class StackedNet(nn.Module):
         return h
 
     def _convolve(self, x: Tensor) -> Tensor:
-        weights: list[Tensor] = list(self.conv_weight)
-        steps: list[Step] = []
+        one_axis = x.ndim == 3
         # As images of height 1: PyTorch's channels-last kernels exist for images only.
-        as_images = weights[0].ndim == 3 and self.channels_last
-        axes = weights[0].ndim - 2
-        for i, conv in enumerate(self.spec.convs):
-            stride, padding = (conv.stride,) * axes, (conv.padding,) * axes
-            if as_images:
-                stride, padding = (1, *stride), (0, *padding)
-            # The members share the input, so the first convolution is a single wide one.
-            steps.append((stride, padding, self.members if i else 1))
+        as_images = one_axis and self.channels_last
         if as_images:
-            x, weights = x.unsqueeze(2), [weight.unsqueeze(2) for weight in weights]
+            x = x.unsqueeze(2)
         if self.channels_last:
             x = x.contiguous(memory_format=torch.channels_last)
-        return convolve(x, weights, list(self.conv_bias), steps)
+        convolution = F.conv1d if x.ndim == 3 else F.conv2d
+        for i, conv in enumerate(self.spec.convs):
+            weight, bias = self.conv_weight[i], self.conv_bias[i]
+            stride, padding = (conv.stride,) * (weight.ndim - 2), (conv.padding,) * (weight.ndim - 2)
+            if as_images:
+                weight, stride, padding = weight.unsqueeze(2), (1, *stride), (0, *padding)
+            # The members share the input, so the first convolution is a single wide one.
+            groups = self.members if i else 1
+            x = F.relu_(convolution(x, weight, bias, stride, padding, groups=groups))
+        return x
 
     def member(self, state: dict[str, Tensor], index: int) -> dict[str, Tensor]:
         """Views of one member's part of ``state``, named and laid out as a stack of one."""

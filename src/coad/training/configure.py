@@ -32,7 +32,7 @@ _FEW_EVENTS = 8
 #: Steps of the optimiser that a run has room for, unless told otherwise.
 _STEPS = 400
 #: The variance that skipping rows in the backward pass may add, as a part of the batch's own.
-_THINNING = 0.2
+_THINNING = 0.5
 
 
 def checked_betas(model: CoAD) -> tuple[float, ...]:

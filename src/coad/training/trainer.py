@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from coad._convolutions import thinned
 from coad.exceptions import CoadWarning, FileError, InputError
 from coad.metric import Moments, true_positive_fraction
 from coad.nets import LoopedNet
@@ -29,6 +28,7 @@ from coad.objective import CoincidenceLoss, Preset, sum_moments
 from coad.training.checkpoint import read_state, write_state
 from coad.training.duo import SHIFTS, Duo, Rows, confidences, orient, settle
 from coad.training.null import NullMaximum
+from coad.training.thinning import thinned
 
 __all__ = ["Settings", "Snapshot", "Trainer", "fbeta_of"]
 
@@ -50,7 +50,7 @@ _WARM_UP = 0.1
 _ALPHA_START = 0.1
 
 #: The part of a run during which the backward pass visits every row.
-_WHOLE_UNTIL = 0.2
+_WHOLE_UNTIL = 0.1
 
 Augment = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
 
@@ -225,24 +225,23 @@ class Trainer:
 
     def _step(self, s: Tensor, q: Tensor, context: Tensor | None, noise: torch.Generator) -> float:
         self.optimizer.zero_grad(set_to_none=True)
-        micro = self.settings.micro_batch
-        if micro is None or micro >= len(s):
-            logit_s, logit_q = self._forward(s, q, noise)
-            loss = self.objective(logit_s, logit_q, context)
-            loss.backward()
+        micro = min(self.settings.micro_batch or len(s), len(s))
+        if micro < len(s) or self._thins():
+            loss = self._in_two_passes(s, q, context, micro, noise)
         else:
-            loss = self._in_parts(s, q, context, micro, noise)
+            loss = self.objective(*self._forward(s, q), context)
+            loss.backward()
         self.optimizer.step()
         return float(loss.detach())
 
-    def _in_parts(
+    def _in_two_passes(
         self, s: Tensor, q: Tensor, context: Tensor | None, micro: int, noise: torch.Generator
     ) -> Tensor:
-        """The exact gradient of the whole batch with the memory of a part.
+        """The gradient of the whole batch with the memory of a part, and the work of the rows that matter.
 
         The loss, and the normalised head with it, depends on the networks through one number
-        a row. The first pass collects these, the loss is differentiated by them, and the
-        second pass hands each part its share.
+        a row. The first pass collects these without a graph and the loss is differentiated
+        by them; the second pass repeats the rows that have a gradient and hands each its share.
         """
         duo = self.duo
         collected = []
@@ -254,25 +253,21 @@ class Trainer:
         loss.backward()  # type: ignore[no-untyped-call]
         for net, x, z in ((duo.net_s, s, collected[0]), (duo.net_q, q, collected[1])):
             assert z.grad is not None
-            gradient = self._fewer_rows(z.grad, noise)
+            gradient = thinned(z.grad, self.settings.thinning, noise) if self._thins() else z.grad
             rows = gradient.ne(0).any(2).any(0).nonzero().squeeze(1)
-            for some in torch.split(rows, micro):
+            for some in torch.split(rows, micro) if len(rows) else ():
                 net(x[some]).backward(gradient[:, some])
         return loss
 
-    def _forward(self, s: Tensor, q: Tensor, noise: torch.Generator) -> tuple[Tensor, Tensor]:
+    def _thins(self) -> bool:
+        """Whether the backward pass leaves out rows: at the start it visits all of them."""
+        start = self.epoch < _WHOLE_UNTIL * self.settings.epochs
+        return not (start or self.settings.thinning == 0 or self.bfloat16)
+
+    def _forward(self, s: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bfloat16):
             z_s, z_q = self.duo.net_s(s), self.duo.net_q(q)
-        for z in (z_s, z_q):
-            z.register_hook(lambda gradient: self._fewer_rows(gradient, noise))
         return self.duo.head_s(z_s.float()), self.duo.head_q(z_q.float())
-
-    def _fewer_rows(self, gradient: Tensor, noise: torch.Generator) -> Tensor:
-        """The gradient on the rows that the backward pass is to visit: at the start, all of them."""
-        start = self.epoch < _WHOLE_UNTIL * self.settings.epochs
-        if start or self.settings.thinning == 0 or self.bfloat16:
-            return gradient
-        return thinned(gradient, self.settings.thinning, noise)
 
     def _evaluate(self, loss: float) -> None:
         if self.duo.head_s.enabled and self.epoch < 0.7 * self.settings.epochs:
