@@ -35,13 +35,6 @@ def information(p, e):
     )
 
 
-def contingency(p, e):
-    """Σ p² / e."""
-    return sum(
-        x * x / y for row, other in zip(p, e, strict=True) for x, y in zip(row, other, strict=True) if x > 0
-    )
-
-
 def kappa(votes, k, m):
     """Cohen's κ of the rows for which both inputs vote for k or m."""
     rows = [(x, y) for x, y in votes if x in (k, m) and y in (k, m)]
@@ -49,3 +42,36 @@ def kappa(votes, k, m):
     observed = sum(x == y for x, y in rows) / n
     expected = sum((sum(x == c for x, _ in rows) / n) * (sum(y == c for _, y in rows) / n) for c in (k, m))
     return (observed - expected) / (1 - expected)
+
+
+def overlap(sure, first, second):
+    """The part of the smaller of two sets of modes that would as well be the other's, row by row."""
+    x = [sum(row[k] for k in first) for row in sure]
+    y = [sum(row[k] for k in second) for row in sure]
+    return sum(a * b for a, b in zip(x, y, strict=True)) / min(sum(x), sum(y))
+
+
+def merged(sure, most):
+    """Sets of modes after merging, pair by pair, the two that overlap most."""
+    sets = [{k} for k in range(len(sure[0]))]
+    while len(sets) > 1:
+        pairs = [(overlap(sure, a, b), i, j) for i, a in enumerate(sets) for j, b in enumerate(sets) if i < j]
+        value, i, j = max(pairs)
+        if value <= most:
+            break
+        sets[i] |= sets.pop(j)
+    return sorted(sorted(one) for one in sets)
+
+
+def alike(a, b):
+    """For each pair of rows, how well the votes of the members agree, in s and in q."""
+
+    def cosine(x, y):
+        product = sum(i * j for i, j in zip(x, y, strict=True))
+        return product / math.sqrt(sum(i * i for i in x) * sum(j * j for j in y))
+
+    n, members = len(a[0]), len(a)
+    both = []
+    for votes in (a, b):
+        both.append([[sum(cosine(m[i], m[j]) for m in votes) / members for j in range(n)] for i in range(n)])
+    return [[math.sqrt(both[0][i][j] * both[1][i][j]) for j in range(n)] for i in range(n)]

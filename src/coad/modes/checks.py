@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["checked_modes", "reject_unique", "warn_of_batch", "warn_of_columns", "warn_of_copies"]
 
 ROWS_A_MODE = 20
-MOST_MODES = 30
+MOST_MODES = 40
 _FEW = 8
 _SAMPLE = 4000
 

@@ -1,7 +1,12 @@
-"""From K outputs of several members to one labelling: match, test, merge, vote.
+"""From K outputs of several members to one labelling: test, group, merge.
 
-Everything here works on hard choices: A and B, the mode that s and q vote for, and on the
-posterior label, which combines both: ``a_k b_k / π_k`` is what the pair says for mode k against
+Two rows are alike if the members put them together *in both inputs at once*; groups of rows
+that are alike are candidates (:func:`alike`, :func:`groups`). Candidates are then merged where they
+overlap: where many rows belong to both, no gap lies between them, and they are one
+(:func:`merge_overlapping`, after C. Hennig, "Methods for merging Gaussian mixture components", 2010:
+directly estimated misclassification probabilities).
+
+The posterior of a row combines its inputs: ``a_k b_k / π_k`` is what the pair says for mode k against
 chance. Its sum over k is how many times likelier the pair is than a pairing of strangers; where
 it is below ``DISAGREE`` the inputs contradict each other. (Below 1 would be too strict: with one mode of
 97 %, confidences of 0.99 and 0.96 already give 0.99.)
@@ -10,6 +15,7 @@ it is below ``DISAGREE`` the inputs contradict each other. (Below 1 would be too
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import squareform
@@ -20,12 +26,15 @@ from coad._typing import BoolArray, FloatArray, IntArray
 __all__ = [
     "DISAGREE",
     "agreement",
-    "consensus_labels",
+    "alike",
+    "compact",
     "global_p_value",
+    "groups",
     "joint_counts",
     "matched",
     "member_labels",
     "merge_map",
+    "merge_overlapping",
     "mode_p_values",
     "posterior",
     "relabelled",
@@ -33,8 +42,6 @@ __all__ = [
 ]
 
 DISAGREE = 0.5
-#: Average overlap (Jaccard) from which modes of different members are the same mode.
-_SAME = 0.3
 
 
 def matched(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -137,49 +144,60 @@ def merge_map(counts: IntArray, below: float) -> IntArray:
     return group
 
 
-def consensus_labels(labels: list[IntArray]) -> IntArray:
-    """One label a row from those of the members; -1 where fewer than half vote for the same mode.
+def alike(a: FloatArray, b: FloatArray) -> FloatArray:
+    """How often the members put two rows together in s and in q, (n, n); ``a``, ``b`` are (members, n, K).
 
-    Modes of different members are the same if they hold mostly the same rows (average linkage
-    on the Jaccard overlap); a mode that fewer than half of the members know is left out.
+    >>> one = np.eye(2)[[0, 0, 1]][None]
+    >>> alike(one, np.eye(2)[[0, 1, 1]][None]).round(1).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    n, members = len(labels[0]), len(labels)
-    if members == 1:
-        return _compact(labels[0])
-    nodes, owner, sizes = [], [], []
-    for m, label in enumerate(labels):
-        for k in np.unique(label[label >= 0]):
-            nodes.append((m, int(k)))
-            owner.append(m)
-            sizes.append(int((label == k).sum()))
-    if len(nodes) < 2:
-        return np.full(n, -1)
-    place = {node: i for i, node in enumerate(nodes)}
-    ids = np.stack([_lookup(label, place, m) for m, label in enumerate(labels)])
-    overlap = np.zeros((len(nodes), len(nodes)))
-    for i in range(members):
-        for j in range(i + 1, members):
-            both = (ids[i] >= 0) & (ids[j] >= 0)
-            np.add.at(overlap, (ids[i][both], ids[j][both]), 1.0)
-    overlap += overlap.T
-    size = np.array(sizes, dtype=np.float64)
-    jaccard = overlap / np.maximum(size[:, None] + size[None, :] - overlap, 1.0)
-    np.fill_diagonal(jaccard, 1.0)
-    tree = linkage(squareform(1.0 - jaccard, checks=False), "average")
-    group = fcluster(tree, 1.0 - _SAME, "distance") - 1
-    known = np.array(
-        [len({owner[i] for i in np.flatnonzero(group == g)}) for g in range(int(group.max()) + 1)]
-    )
-    keep = known * 2 > members
-    votes = np.zeros((n, len(keep)), dtype=np.int16)
-    rows = np.arange(n)
-    for m in range(members):
-        valid = ids[m] >= 0
-        votes[rows[valid], group[ids[m][valid]]] += 1
-    votes[:, ~keep] = 0
-    best = votes.argmax(1)
-    label = np.where(votes[rows, best] * 2 >= known[best], best, -1)
-    return _compact(label)
+    product: NDArray[np.float32] | None = None
+    for votes in (a, b):
+        total = np.zeros((votes.shape[1],) * 2, dtype=np.float32)
+        for member in votes:
+            unit = member / np.linalg.norm(member, axis=1, keepdims=True)
+            total += (unit @ unit.T).astype(np.float32)
+        total /= len(votes)
+        product = total if product is None else np.sqrt(product * total)
+    assert product is not None
+    return np.clip(product, 0.0, 1.0).astype(np.float64)
+
+
+def groups(likeness: FloatArray, most: int, least: int) -> IntArray:
+    """At most ``most`` groups of rows that are alike (average linkage); -1 for groups below ``least`` rows."""
+    distance = 1.0 - likeness
+    np.fill_diagonal(distance, 0.0)
+    tree = linkage(squareform(distance, checks=False), "average")
+    label = fcluster(tree, most, "maxclust").astype(np.int64) - 1
+    small = np.bincount(label) < least
+    return compact(np.where(small[label], -1, label))
+
+
+def merge_overlapping(posterior: FloatArray, most: float) -> IntArray:
+    """New number of each mode after merging those that overlap most, until none overlaps more than ``most``.
+
+    ``posterior`` (n, K) is how sure each row is of each mode, with rows that sum to 1. The overlap of
+    two modes is the part of the smaller one's rows that would as well be the other's.
+
+    >>> sure = np.array([[1.0, 0, 0], [0, 0.5, 0.5], [0, 0.4, 0.6], [0.99, 0.01, 0]])
+    >>> merge_overlapping(sure, 0.05).tolist()
+    [0, 1, 1]
+    """
+    shared, size = posterior.T @ posterior, posterior.sum(0)
+    group = np.arange(posterior.shape[1])
+    while len(size) > 1:
+        overlap = shared / np.maximum(np.minimum(size[:, None], size[None, :]), 1e-12)
+        np.fill_diagonal(overlap, -1.0)
+        k, m = sorted(int(i) for i in np.unravel_index(int(overlap.argmax()), overlap.shape))
+        if overlap[k, m] <= most:
+            break
+        shared[k] += shared[m]
+        shared[:, k] += shared[:, m]
+        size[k] += size[m]
+        shared, size = np.delete(np.delete(shared, m, 0), m, 1), np.delete(size, m)
+        group[group == m] = k
+        group[group > m] -= 1
+    return group
 
 
 def relabelled(a: FloatArray, b: FloatArray, labels: IntArray) -> IntArray:
@@ -210,15 +228,8 @@ def _jaccard(a: BoolArray, b: BoolArray) -> float:
     return float((a & b).sum() / max(1, (a | b).sum()))
 
 
-def _lookup(label: IntArray, place: dict[tuple[int, int], int], member: int) -> IntArray:
-    table = np.full(int(label.max()) + 2, -1)
-    for (m, k), i in place.items():
-        if m == member:
-            table[k] = i
-    return np.where(label >= 0, table[np.maximum(label, 0)], -1)
-
-
-def _compact(label: IntArray) -> IntArray:
+def compact(label: IntArray) -> IntArray:
+    """Labels renumbered from 0 without gaps; -1 stays."""
     known = np.unique(label[label >= 0])
     table = np.full(int(label.max()) + 2, -1)
     table[known] = np.arange(len(known))

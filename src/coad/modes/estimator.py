@@ -14,8 +14,8 @@ from coad.exceptions import InputError, NoCoincidenceWarning, NotFittedError
 from coad.modes.catalogue import ModeTable
 from coad.modes.checks import checked_modes, reject_unique, warn_of_batch, warn_of_columns, warn_of_copies
 from coad.modes.consensus import DISAGREE
-from coad.modes.inputs import Front, FrontRows
-from coad.modes.pipeline import Found, find_modes
+from coad.modes.inputs import FrontRows
+from coad.modes.pipeline import Found, choose_front, find_modes
 from coad.modes.roles import Role
 from coad.training.configure import seed_of
 from coad.training.duo import Duo
@@ -30,7 +30,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_modes : int, optional
-        Modes to start with, more than needed (30, fewer for short data); those without
+        Modes to start with, more than needed (40, fewer for short data); those without
         coincidence are dropped, those that are one are merged.
     max_rare : float
         A mode with more of the rows than this is never called rare.
@@ -39,8 +39,8 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     net : None, "mnist", "milling", "rf", NetSpec or a pair of NetSpec
         None chooses from the shapes.
     n_seeds : int
-        Networks, each of which leaves out another part of the rows; a mode must come back in
-        more than half of them.
+        Pairs of networks, each of which leaves out another part of the rows; rows that most of
+        them put together are a mode.
     steps, batch_size, lr, jitter, micro_batch : optional
         The course of the training; chosen from the data if not given.
     significance : float
@@ -113,15 +113,15 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
             reject_constant(rows, name)
             warn_of_columns(rows, name)
         warn_of_copies(rows_s, rows_q)
-        batch = min(n, self.batch_size or 1024)
+        batch = min(n, self.batch_size or 2048)
         warn_of_batch(batch, n, self.smallest)
         seed = seed_of(self.random_state)
         rng = np.random.default_rng(seed)
-        self.fronts_ = tuple(Front.fit(x, labels, rng) for x in (rows_s, rows_q))
         self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
         self.contexts_ = None if labels is None else np.unique(labels).tolist()
         self.random_state_ = seed
-        data = FrontRows((rows_s, rows_q), self.fronts_, labels)
+        data = choose_front(self, (rows_s, rows_q), labels, modes, rng)
+        self.fronts_ = data.fronts
         found = find_modes(self, data, modes, batch, group, time, rng)
         self._take(found)
         if not self.modes_:

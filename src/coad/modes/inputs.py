@@ -1,8 +1,8 @@
-"""The front of the networks: scaling, then for flat rows a partial whitening.
+"""The front of the networks: how rows are scaled, and what lies near them.
 
-Of many sensors that say the same, the common direction has most of the variance, and a network
-follows variance first. Dividing each principal direction by the square root of its deviation
-gives a small but shared effect a chance, without blowing up what is only noise.
+Flat rows are scaled column by column, or all columns by one factor. Columns in units of their
+own need the first; pixels and channels of one kind do better with the second, which does
+not blow up what hardly varies. Which it is, the data tell: see :func:`coad.modes.pipeline.find_modes`.
 """
 
 from __future__ import annotations
@@ -20,39 +20,34 @@ from coad._typing import IntArray
 from coad.scaling import Scaler
 from coad.training.duo import Rows
 
-__all__ = ["Front", "FrontRows"]
+__all__ = ["Front", "FrontRows", "neighbours"]
 
-#: Rows that the principal directions are computed from.
+#: Rows that the widths of the columns, and the neighbours, are taken from.
 _MOST_ROWS = 20_000
-_POWER = 0.25  # of the variance: half way to whitening
-_RIDGE = 1e-3
+_MOST_NEIGHBOURS = 4_000
 
 
 @dataclass(frozen=True)
 class Front:
-    """A scaler and, for flat rows of several features, a matrix."""
+    """A scaler and, where columns keep their relative widths, a factor for each."""
 
     scaler: Scaler
-    matrix: NDArray[np.float32] | None
+    factors: NDArray[np.float32] | None
 
     @classmethod
-    def fit(cls, rows: NDArray[np.float32], labels: NDArray[Any] | None, rng: np.random.Generator) -> Front:
-        """Scale and directions of these rows."""
+    def fit(cls, rows: NDArray[np.float32], labels: NDArray[Any] | None, *, pooled: bool = False) -> Front:
+        """The scale of these rows; ``pooled`` is one factor for all columns of flat rows."""
         scaler = Scaler.fit(rows, labels)
-        if rows.ndim != 2 or rows.shape[1] < 2:
+        if rows.ndim != 2 or rows.shape[1] < 2 or not pooled:
             return cls(scaler, None)
-        some = np.sort(rng.permutation(len(rows))[:_MOST_ROWS])
-        x = scaler.transform(rows[some], None if labels is None else labels[some]).astype(np.float64)
-        variance, direction = np.linalg.eigh(np.cov(x.T))
-        variance = np.maximum(variance, 0.0) + _RIDGE * max(float(variance.mean()), 1e-12)
-        matrix = direction * variance**-_POWER
-        spread = float((x @ matrix).std())
-        return cls(scaler, (matrix / max(spread, 1e-12)).astype(np.float32))
+        some = rows[:: max(1, len(rows) // _MOST_ROWS)].astype(np.float64)
+        spread = some.std(axis=0)
+        return cls(scaler, (spread / max(float(np.sqrt(np.square(spread).mean())), 1e-30)).astype(np.float32))
 
     def transform(self, rows: NDArray[np.float32], labels: NDArray[Any] | None) -> NDArray[np.float32]:
         """Rows as the networks take them."""
         scaled = self.scaler.transform(rows, labels)
-        return scaled if self.matrix is None else scaled @ self.matrix
+        return scaled if self.factors is None else scaled * self.factors
 
 
 class FrontRows(Rows):
@@ -77,10 +72,38 @@ class FrontRows(Rows):
     def __len__(self) -> int:
         return len(self.arrays[0])
 
-    def take(self, index: IntArray) -> tuple[Tensor, Tensor]:
+    @property
+    def flat(self) -> bool:
+        """Whether rows of both inputs are lists of features."""
+        return all(array.ndim == 2 for array in self.arrays)
+
+    def side(self, which: int, index: IntArray) -> Tensor:
+        """Some rows of one input, as its network takes them."""
         labels = None if self.labels is None else self.labels[index]
-        s, q = (
-            torch.from_numpy(front.transform(array[index], labels))
-            for array, front in zip(self.arrays, self.fronts, strict=True)
-        )
-        return s, q
+        return torch.from_numpy(self.fronts[which].transform(self.arrays[which][index], labels))
+
+    def take(self, index: IntArray) -> tuple[Tensor, Tensor]:
+        return self.side(0, index), self.side(1, index)
+
+
+def neighbours(rows: FrontRows, count: int, rng: np.random.Generator) -> list[IntArray]:
+    """For each input, the ``count`` rows that lie nearest to each row, (n, count).
+
+    Of many rows, a sample is searched: near enough, and the time stays linear.
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    n = len(rows)
+    some = np.sort(rng.permutation(n)[:_MOST_NEIGHBOURS])
+    found = []
+    for which in (0, 1):
+        search = NearestNeighbors(n_neighbors=count + 1).fit(rows.side(which, some).numpy())
+        parts = []
+        for start in range(0, n, _MOST_NEIGHBOURS):
+            block = np.arange(start, min(start + _MOST_NEIGHBOURS, n))
+            near = some[search.kneighbors(rows.side(which, block).numpy(), return_distance=False)]
+            # A row is its own nearest one if it is in the sample; then the others count.
+            own = near[:, :1] == block[:, None]
+            parts.append(np.where(own, near[:, 1:], near[:, :-1]))
+        found.append(np.concatenate(parts).astype(np.int64))
+    return found

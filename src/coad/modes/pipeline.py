@@ -1,21 +1,25 @@
-"""The steps of a fit: train by the table, test, merge, vote, teach the consensus, describe."""
+"""The steps of a fit: choose a scale, train by the table, test, group, teach, merge, describe."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from coad._typing import ArrayLike, FloatArray, IntArray
 from coad.exceptions import InputError
 from coad.modes import consensus
 from coad.modes.catalogue import ModeTable, describe
-from coad.modes.inputs import FrontRows
+from coad.modes.inputs import Front, FrontRows, neighbours
+from coad.modes.objective import chance_table, joint_table, mutual_information
 from coad.modes.roles import assign_roles, time_isolation
 from coad.modes.training import Plan, build, responsibilities, train_on_labels, train_on_table
-from coad.nets import NetSpec, default_spec
+from coad.nets import Conv, NetSpec, default_spec
 from coad.training.configure import blueprints_for
 from coad.training.duo import Duo
 from coad.training.model import Blueprint
@@ -24,18 +28,26 @@ from coad.training.progress import Progress
 if TYPE_CHECKING:
     from coad.modes.estimator import CoincidenceModes
 
-__all__ = ["Found", "find_modes"]
+__all__ = ["Found", "choose_front", "find_modes"]
 
-_STEPS = 300
-_LABEL_STEPS = 100  # for each of two rounds
+log = logging.getLogger(__name__)
+
+_STEPS = 200
+_LABEL_STEPS = 90  # for each of two rounds
 _WIDTH = 128
-_JITTER = 0.5
-#: Modes that the inputs tell apart worse than this (κ) are one: of a member, and of the consensus.
-_ONE_EARLY, _ONE = 0.6, 0.75
-#: Modes that are told apart worse than this shade into each other: their role is decided together.
-_FAMILY = 0.93
-#: If the consensus leaves more of the rows than this without a mode, they are a mode of their own.
-_REST = 0.3
+_JITTER = 0.15
+#: Each row moves towards one of so many neighbours.
+_NEAR = 5
+#: Rows that are compared with each other; the others follow the networks that learn from these.
+_COMPARED = 2500
+#: Candidates for each mode that a member has, at most.
+_MORE = 1.15
+#: Modes between which s and q choose independently (κ below this) are one.
+_INDEPENDENT = 0.15
+#: Modes that overlap more than this are one; Hennig's choice.
+_OVERLAP = 0.025
+#: The trial that chooses the scale.
+_TRIAL_STEPS, _TRIAL_ROWS = 80, 1500
 #: A mode of fewer rows is not worth a line.
 _LEAST_ROWS = 5
 
@@ -68,56 +80,109 @@ def find_modes(
     fold = _folds(n, max(2, model.n_seeds), group, rng)
     members = [int(x) for x in rng.integers(2**30, size=model.n_seeds)]
     seen = torch.from_numpy(np.stack([fold != m for m in range(model.n_seeds)]).astype(np.float32))
-    steps = model.steps or _STEPS
-    flat = all(len(b.input_shape) == 1 for b in blueprints)
-    plan = Plan(
-        steps=steps,
-        batch=batch,
-        rate=model.lr,
-        jitter=(_JITTER if flat else 0.1) if model.jitter is None else model.jitter,
-        floor=0.3 * model.smallest,
-        seed=int(rng.integers(2**30)),
-        micro_batch=model.micro_batch,
-    )
+    plan = _plan(model, data, batch, rng)
+    short = replace(plan, steps=min(plan.steps, _LABEL_STEPS))
     threads = torch.get_num_threads()
-    torch.set_num_threads(1 if flat else threads)
-    label_steps = min(steps, _LABEL_STEPS)
+    torch.set_num_threads(1 if data.flat else threads)
     try:
-        with Progress(steps + 2 * label_steps, verbose=model.verbose) as bar:
-            duo = build(blueprints, members, modes)
+        with Progress(plan.steps + 2 * short.steps, verbose=model.verbose) as bar:
+            duo = build(blueprints, members, modes, sharp=True)
             train_on_table(duo, data, seen, plan, lambda step: bar.advance(1, "looking for modes"))
             a, b = responsibilities(duo, data)
-            b = consensus.matched(a, b)
             p_value = _significance(a, b, fold, data, rng)
             if p_value > model.significance:
                 reason = f"shuffled pairings of the held-out rows do as well (p = {p_value:.3g})"
                 return _nothing(blueprints, n, p_value, reason)
-            own = [_member_labels(a[m], b[m], fold == m, model.significance) for m in range(len(a))]
-            labels = _with_rest(consensus.consensus_labels(own))
-            if labels.max() < 1:
-                return _nothing(blueprints, n, p_value, "no mode came back in more than half of the members")
-            for number in (1, 2):
+            b = consensus.matched(a, b)
+            own = [consensus.member_labels(a[m], b[m]) for m in range(len(a))]
+            labels = _candidates(a, b, round(_MORE * modes), rng)
+            for last in (False, True):
+                if labels.max() < 1:
+                    return _nothing(blueprints, n, p_value, "all candidates for modes overlap")
                 duo = build(blueprints, members, int(labels.max()) + 1)
-                short = Plan(
-                    label_steps,
-                    batch,
-                    plan.rate,
-                    plan.jitter,
-                    plan.floor,
-                    plan.seed + number,
-                    plan.micro_batch,
-                )
+                short = replace(short, seed=short.seed + 1)
                 train_on_labels(duo, data, seen, labels, short, lambda step: bar.advance(1, "agreeing"))
                 a, b = responsibilities(duo, data)
-                mean_a, mean_b = a.mean(0), b.mean(0)
-                labels = consensus.relabelled(mean_a, mean_b, labels)
-                if number == 1:
-                    labels = _merged(mean_a, mean_b, labels)
-                    if labels.max() < 1:
-                        return _nothing(blueprints, n, p_value, "all modes were merged into one")
+                labels = consensus.relabelled(a.mean(0), b.mean(0), labels)
+                if not last:
+                    labels = _merged(*_honest(a, b, fold), labels)
     finally:
         torch.set_num_threads(threads)
     return _described(model, duo, blueprints, data, (a, b), labels, own, fold, time, p_value)
+
+
+def choose_front(
+    model: CoincidenceModes,
+    arrays: tuple[NDArray[np.float32], NDArray[np.float32]],
+    labels: NDArray[Any] | None,
+    modes: int,
+    rng: np.random.Generator,
+) -> FrontRows:
+    """Rows scaled column by column, or by one factor: whichever shares more on rows not trained on."""
+    fronts = [tuple(Front.fit(x, labels, pooled=pooled) for x in arrays) for pooled in (False, True)]
+    data = [FrontRows(arrays, front, labels) for front in fronts]
+    if not data[0].flat or all(front.factors is None for front in fronts[1]):
+        return data[0]
+    some = np.sort(rng.permutation(len(arrays[0]))[:_TRIAL_ROWS])
+    part = arrays[0][some], arrays[1][some]
+    own = None if labels is None else labels[some]
+    seed = int(rng.integers(2**30))
+    shared = [_shared(model, FrontRows(part, front, own), modes, seed) for front in fronts]
+    log.info("shared on held-out rows: %.3f nats by columns, %.3f by one factor", *shared)
+    return data[int(np.argmax(shared))]
+
+
+def _shared(model: CoincidenceModes, data: FrontRows, modes: int, seed: int) -> float:
+    """The information that a short training finds on rows it has not seen, beyond a shuffled pairing's."""
+    rng = np.random.default_rng(seed)
+    held = rng.random(len(data)) < 0.3
+    plan = replace(_plan(model, data, len(data), rng), steps=_TRIAL_STEPS)
+    duo = build(_blueprints(model.net, data), [seed], modes, sharp=True)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        train_on_table(duo, data, torch.from_numpy((~held).astype(np.float32))[None], plan)
+        a, b = (torch.from_numpy(x[:, held]) for x in responsibilities(duo, data))
+    finally:
+        torch.set_num_threads(threads)
+    weight = torch.ones(a.shape[:2])
+    context = None if data.context is None else data.context[torch.from_numpy(held)]
+    chance = chance_table(a, b, weight, context)
+    values = [joint_table(a, x, weight) for x in (b, b[:, torch.from_numpy(rng.permutation(b.shape[1]))])]
+    real, shuffled = (float(mutual_information(table, chance).mean()) for table in values)
+    return real - shuffled
+
+
+def _plan(model: CoincidenceModes, data: FrontRows, batch: int, rng: np.random.Generator) -> Plan:
+    return Plan(
+        steps=model.steps or _STEPS,
+        batch=batch,
+        rate=model.lr,
+        jitter=_JITTER if model.jitter is None else model.jitter,
+        seed=int(rng.integers(2**30)),
+        micro_batch=model.micro_batch,
+        near=tuple(neighbours(data, _NEAR, rng)) if data.flat else None,
+    )
+
+
+def _candidates(a: FloatArray, b: FloatArray, most: int, rng: np.random.Generator) -> IntArray:
+    """Groups of rows that the members put together in both inputs; -1 for rows that were not compared."""
+    n = a.shape[1]
+    some = np.sort(rng.permutation(n)[:_COMPARED])
+    labels = np.full(n, -1)
+    labels[some] = consensus.groups(consensus.alike(a[:, some], b[:, some]), most, _LEAST_ROWS)
+    return labels
+
+
+def _honest(a: FloatArray, b: FloatArray, fold: IntArray) -> tuple[FloatArray, FloatArray]:
+    """What the member that did not learn from a row says about it; where all did, their mean."""
+    rows = np.flatnonzero(fold < len(a))
+    found = []
+    for votes in (a, b):
+        mean = votes.mean(0)
+        mean[rows] = votes[fold[rows], rows]
+        found.append(mean)
+    return found[0], found[1]
 
 
 def _described(
@@ -139,8 +204,7 @@ def _described(
     if time is not None:
         isolation = time_isolation(labels, np.argsort(np.asarray(time), kind="stable"), k)
     share = np.bincount(labels[labels >= 0], minlength=k) / len(labels)
-    votes = consensus.joint_counts(a.mean(0).argmax(1), b.mean(0).argmax(1), k)
-    roles = assign_roles(share, model.max_rare, isolation, consensus.merge_map(votes, _FAMILY))
+    roles = assign_roles(share, model.max_rare, isolation)
     sure = consensus.posterior(a.mean(0), b.mean(0), sizes)[0]
     rows = np.flatnonzero(fold < len(a))  # with a single member, only its held-out rows are honest
     honest_a, honest_b = a[fold[rows], rows], b[fold[rows], rows]
@@ -164,9 +228,19 @@ def _blueprints(net: Any, data: FrontRows) -> tuple[Blueprint, Blueprint]:
                 "coad.NetSpec, a pair of them or a name, not a module"
             )
         return given
-    # One wide layer: K modes need room side by side, where the binary method needs one direction.
-    both = [Blueprint(NetSpec(default_spec(shape).convs, (_WIDTH,)), shape) for shape in shapes]
+    both = [Blueprint(NetSpec(_light(default_spec(shape).convs), (_WIDTH,)), shape) for shape in shapes]
     return both[0], both[1]
+
+
+def _light(convs: tuple[Conv, ...]) -> tuple[Conv, ...]:
+    """Convolutions for several members with many outputs: few channels and large strides.
+
+    One wide layer follows: K modes need room side by side, where the binary method needs one direction.
+    """
+    if not convs:
+        return ()
+    stride = max(2, round(math.prod(conv.stride for conv in convs) ** 0.5))
+    return Conv(8, 5, stride, 2), Conv(16, 5, stride, 2)
 
 
 def _folds(n: int, folds: int, group: ArrayLike | None, rng: np.random.Generator) -> IntArray:
@@ -191,31 +265,18 @@ def _significance(
     return consensus.global_p_value(choices, a.shape[2], strata, rng)
 
 
-def _member_labels(a: FloatArray, b: FloatArray, held: Any, significance: float) -> IntArray:
-    """One member's labels: twins merged, modes without coincidence on its held-out rows dropped."""
-    k = a.shape[1]
-    first, second = a.argmax(1), b.argmax(1)
-    group = consensus.merge_map(consensus.joint_counts(first, second, k), _ONE_EARLY)
-    chance = consensus.mode_p_values(consensus.joint_counts(group[first[held]], group[second[held]], k))
-    joined = np.eye(k, dtype=a.dtype)[group]
-    label = consensus.member_labels(a @ joined, b @ joined)
-    real = chance <= significance / k
-    return np.asarray(np.where((label >= 0) & real[np.maximum(label, 0)], label, -1))
-
-
-def _with_rest(labels: IntArray) -> IntArray:
-    rest = labels < 0
-    return np.where(rest, labels.max() + 1, labels) if rest.mean() > _REST else labels
-
-
 def _merged(a: FloatArray, b: FloatArray, labels: IntArray) -> IntArray:
+    """Labels after merging the modes that are one."""
     k = a.shape[1]
-    group = consensus.merge_map(consensus.joint_counts(a.argmax(1), b.argmax(1), k), _ONE)
-    merged = np.where(labels >= 0, group[np.maximum(labels, 0)], -1)
-    known = np.unique(merged[merged >= 0])
-    place = np.full(k + 1, -1)
-    place[known] = np.arange(len(known))
-    return np.asarray(place[merged])
+    group = consensus.merge_map(consensus.joint_counts(a.argmax(1), b.argmax(1), k), _INDEPENDENT)
+    joined = np.eye(int(group.max()) + 1)[group]
+    labels = np.where(labels >= 0, group[np.maximum(labels, 0)], -1)
+    known = labels[labels >= 0]
+    size = np.bincount(known, minlength=joined.shape[1]) / max(1, len(known))
+    sure, total = consensus.posterior(a @ joined, b @ joined, np.maximum(size, 1.0 / len(labels)))
+    sure = sure[total >= consensus.DISAGREE]
+    group = consensus.merge_overlapping(sure / sure.sum(1, keepdims=True), _OVERLAP)
+    return consensus.compact(np.where(labels >= 0, group[np.maximum(labels, 0)], -1))
 
 
 def _nothing(blueprints: tuple[Blueprint, Blueprint], n: int, p_value: float, reason: str) -> Found:

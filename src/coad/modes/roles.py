@@ -12,54 +12,39 @@ __all__ = ["Role", "assign_roles", "time_isolation"]
 
 Role = Literal["regime", "rare", "ignore"]
 
-#: A gap: the next larger mode is this many times as large.
-GAP = 1.6
-#: Rare modes together are never more than this part of the rows.
-_MOST = 0.3
+#: A rare mode has at most this part of the rows of the mode that a typical row is in.
+_SMALL = 0.5
 #: A mode that lies in stretches of time this much denser than its size, and is small, is an episode.
 _ISOLATED = 0.5
 
 
 def assign_roles(
-    size: FloatArray,
-    max_rare: float,
-    isolation: FloatArray | None = None,
-    family: IntArray | None = None,
+    size: FloatArray, max_rare: float, isolation: FloatArray | None = None
 ) -> list[tuple[Role, str]]:
     """Role and reason of each mode, from the sizes (fractions of the rows).
 
-    ``family`` numbers modes that shade into each other (variants of one regime): they are
-    judged by their size together, or a variant of a regime would pass for something rare.
-
-    Families up to ``max_rare`` that a gap in the sizes sets apart from all larger ones are
-    rare. ``isolation`` (0: spread over all time, 1: in one stretch) makes a small mode rare without
-    a gap.
+    A mode is rare if it has at most ``max_rare`` of the rows and at most half as many as the mode that a
+    typical row is in (the median over rows, not over modes: many small kinds do not make
+    each other common). ``isolation`` (0: spread over all time, 1: in one stretch) makes a mode rare
+    that is small, but not that small.
 
     >>> [role for role, _ in assign_roles(np.array([0.5, 0.3, 0.15, 0.02]), 0.1)]
     ['regime', 'regime', 'regime', 'rare']
     """
     found: list[tuple[Role, str]] = []
-    family = np.arange(len(size)) if family is None else family
-    whole = np.bincount(family, size).astype(np.float64)
-    limit, ratio = _gap(whole[whole > 0], max_rare)
-    middle = float(np.median(size)) if len(size) else 0.0
+    typical = _typical(size)
     for k, part in enumerate(size):
-        own = float(whole[family[k]])
-        kin = int((family == family[k]).sum()) - 1
-        small = own <= max_rare
-        if kin and not small:
-            found.append(("regime", f"{part:.2%} of the rows, a variant: it shades into {kin} other modes"))
-            continue
-        if small and own < limit:
+        if part > max_rare:
+            found.append(("regime", f"{part:.1%} of the rows, more than max_rare = {max_rare:g}"))
+        elif part <= _SMALL * typical:
+            times = typical / max(float(part), 1e-12)
             found.append(
-                ("rare", f"{own:.2%} of the rows; the next larger mode has {ratio:.1f} times as many")
+                ("rare", f"{part:.2%} of the rows; a typical row's mode has {times:.1f} times as many")
             )
-        elif small and isolation is not None and isolation[k] >= _ISOLATED and own <= 0.5 * middle:
-            found.append(("rare", f"{own:.2%} of the rows, in few stretches of time"))
-        elif small:
-            found.append(("regime", f"{own:.2%} of the rows, but no gap sets it apart from larger modes"))
+        elif isolation is not None and isolation[k] >= _ISOLATED and part < typical:
+            found.append(("rare", f"{part:.2%} of the rows, in few stretches of time"))
         else:
-            found.append(("regime", f"{own:.1%} of the rows, more than max_rare = {max_rare:g}"))
+            found.append(("regime", f"{part:.2%} of the rows, about as many as a typical row's mode"))
     return found
 
 
@@ -81,14 +66,13 @@ def time_isolation(label: IntArray, order: IntArray, modes: int, blocks: int = 5
     return out
 
 
-def _gap(size: FloatArray, max_rare: float) -> tuple[float, float]:
-    """The size below which modes are rare, and the ratio at the gap; (0, 1) if there is none."""
+def _typical(size: FloatArray) -> float:
+    """The size of the mode that the median row is in.
+
+    >>> float(_typical(np.array([0.3, 0.02, 0.02, 0.02, 0.25])))
+    0.3
+    """
+    if len(size) == 0:
+        return 0.0
     ascending = np.sort(size)
-    best, limit = GAP, 0.0
-    for i in range(len(ascending) - 1):
-        if ascending[i] > max_rare or ascending[: i + 1].sum() > _MOST:
-            break
-        ratio = float(ascending[i + 1] / max(ascending[i], 1e-12))
-        if ratio >= best:
-            best, limit = ratio, float(ascending[i + 1])
-    return limit, best
+    return float(ascending[np.searchsorted(np.cumsum(ascending), 0.5 * ascending.sum())])

@@ -36,8 +36,8 @@ def modes_facts(model: CoincidenceModes) -> tuple[dict[str, Any], dict[str, torc
     if model.duo_ is not None:
         tensors |= {f"duo.{k}": v.contiguous() for k, v in model.duo_.state_dict().items()}
     for side, front in zip("sq", model.fronts_, strict=True):
-        if front.matrix is not None:
-            tensors[f"front.{side}"] = torch.from_numpy(np.ascontiguousarray(front.matrix))
+        if front.factors is not None:
+            tensors[f"front.{side}"] = torch.from_numpy(np.ascontiguousarray(front.factors))
     facts = {
         "kind": KIND,
         "settings": settings,

@@ -1,6 +1,10 @@
 """Training of stacked K-way networks: first by the table, then on the labels of the consensus.
 
-Member m never sees the rows of fold m: what it says about them is honest.
+Member m never learns from the pairs of fold m: what it says about them is honest.
+
+Each row is moved, at every step, part of the way to one of its neighbours in the same input. So
+a mode's border costs nothing where there are no rows, and much where it cuts through a
+crowd; it settles in the gaps.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from coad._typing import FloatArray, IntArray
+from coad.modes.inputs import FrontRows
 from coad.modes.objective import table_loss
 from coad.training.duo import Duo, Rows
 from coad.training.model import Blueprint
@@ -23,7 +28,9 @@ __all__ = ["Plan", "build", "responsibilities", "train_on_labels", "train_on_tab
 
 Tick = Callable[[int], None]
 _WARM_UP = 0.1
-_HEAD_RATE = 4.0
+#: The normalised logits are multiplied by this: votes are decided from the start, and rare modes
+#: have rows of their own. At 1 every row votes a little for every mode and the table stays empty.
+_SHARPNESS = 4.0
 
 
 @dataclass(frozen=True)
@@ -34,52 +41,50 @@ class Plan:
     batch: int
     rate: float
     jitter: float
-    floor: float
     seed: int
     micro_batch: int | None = None
+    near: tuple[IntArray, ...] | None = None  #: the neighbours of each row in s and in q
 
 
-def build(blueprints: tuple[Blueprint, Blueprint], seeds: list[int], outputs: int) -> Duo:
-    """Both networks of some members; their heads start at scale 1, so that all modes are alive."""
+def build(
+    blueprints: tuple[Blueprint, Blueprint], seeds: list[int], outputs: int, *, sharp: bool = False
+) -> Duo:
+    """Both networks of some members; ``sharp`` gives them normalised logits of a fixed sharpness."""
     net_s = blueprints[0].build([2 * seed for seed in seeds], outputs)
     net_q = blueprints[1].build([2 * seed + 1 for seed in seeds], outputs)
-    duo = Duo(net_s, net_q, normalised=True)
-    with torch.no_grad():
-        for head in (duo.head_s, duo.head_q):
-            head.scale.fill_(1.0)
-            head.shift.zero_()
+    duo = Duo(net_s, net_q, normalised=sharp)
+    if sharp:
+        with torch.no_grad():
+            for head in (duo.head_s, duo.head_q):
+                head.scale.fill_(_SHARPNESS).requires_grad_(False)
+                head.shift.zero_().requires_grad_(False)
     return duo
 
 
-def train_on_table(duo: Duo, rows: Rows, seen: Tensor, plan: Plan, tick: Tick | None = None) -> None:
+def train_on_table(duo: Duo, rows: FrontRows, seen: Tensor, plan: Plan, tick: Tick | None = None) -> None:
     """Maximise what the joint table of each member holds; ``seen`` (members, n) is 0 on its fold."""
 
-    def loss(z_s: Tensor, z_q: Tensor, index: Tensor, done: float) -> Tensor:
+    def loss(z_s: Tensor, z_q: Tensor, index: Tensor) -> Tensor:
         context = None if rows.context is None else rows.context[index]
-        return table_loss(
-            z_s.softmax(-1), z_q.softmax(-1), seen[:, index], context, floor=plan.floor, done=done
-        )
+        return table_loss(z_s.softmax(-1), z_q.softmax(-1), seen[:, index], context)
 
-    _descend(duo, rows, plan, loss, tick)
+    _descend(duo, rows, np.arange(len(rows)), plan, loss, tick)
 
 
 def train_on_labels(
-    duo: Duo, rows: Rows, seen: Tensor, labels: IntArray, plan: Plan, tick: Tick | None = None
+    duo: Duo, rows: FrontRows, seen: Tensor, labels: IntArray, plan: Plan, tick: Tick | None = None
 ) -> None:
     """Teach both networks the consensus; rows without a label (-1) have no say."""
     target = torch.from_numpy(labels)
 
-    def loss(z_s: Tensor, z_q: Tensor, index: Tensor, done: float) -> Tensor:
-        wanted = target[index].clamp_min(0).expand(z_s.shape[0], -1)
-        weight = seen[:, index] * (target[index] >= 0)
-        each = sum(
-            F.cross_entropy(z.transpose(1, 2), wanted, reduction="none", label_smoothing=0.02)
-            for z in (z_s, z_q)
-        )
+    def loss(z_s: Tensor, z_q: Tensor, index: Tensor) -> Tensor:
+        wanted = target[index].expand(z_s.shape[0], -1)
+        weight = seen[:, index]
+        each = sum(F.cross_entropy(z.transpose(1, 2), wanted, reduction="none") for z in (z_s, z_q))
         value: Tensor = ((each * weight).sum(1) / weight.sum(1).clamp_min(1.0)).sum()
         return value
 
-    _descend(duo, rows, plan, loss, tick)
+    _descend(duo, rows, np.flatnonzero(labels >= 0), plan, loss, tick)
 
 
 @torch.no_grad()
@@ -91,31 +96,25 @@ def responsibilities(duo: Duo, rows: Rows, block: int = 4096) -> tuple[FloatArra
     return a, b
 
 
-Loss = Callable[[Tensor, Tensor, Tensor, float], Tensor]
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-def _descend(duo: Duo, rows: Rows, plan: Plan, loss: Loss, tick: Tick | None) -> None:
-    trained = {name: p for name, p in duo.named_parameters() if p.requires_grad}
-    heads = [p for name, p in trained.items() if name.startswith("head_")]
-    rest = [p for name, p in trained.items() if not name.startswith("head_")]
-    groups = [{"params": rest, "rate": plan.rate}, {"params": heads, "rate": plan.rate * _HEAD_RATE}]
-    optimizer = torch.optim.Adam(groups, lr=plan.rate, foreach=True)
+def _descend(duo: Duo, rows: FrontRows, used: IntArray, plan: Plan, loss: Loss, tick: Tick | None) -> None:
+    trained = [p for p in duo.parameters() if p.requires_grad]
+    optimizer = torch.optim.Adam(trained, lr=plan.rate, foreach=True)
     rng = np.random.default_rng([plan.seed, plan.steps])
     noise = torch.Generator().manual_seed(int(rng.integers(2**62)))
-    portions = max(1, round(len(rows) / plan.batch))
+    portions = max(1, round(len(used) / plan.batch))
     duo.head_s.momentum = duo.head_q.momentum = max(0.1, 1.0 / portions)
     step = 0
     while step < plan.steps:
-        for index in np.array_split(rng.permutation(len(rows)), portions):
-            done = step / plan.steps
+        for index in np.array_split(rng.permutation(used), portions):
             for group in optimizer.param_groups:
-                group["lr"] = group["rate"] * _pace(done)
-            s, q = rows.take(index)
-            if plan.jitter > 0:
-                s, q = (x + plan.jitter * torch.randn(x.shape, generator=noise) for x in (s, q))
+                group["lr"] = plan.rate * _pace(step / plan.steps)
+            s, q = _moved(rows, index, plan, noise)
             duo.train()
             optimizer.zero_grad(set_to_none=True)
-            _backward(duo, s, q, torch.from_numpy(index), done, loss, plan.micro_batch)
+            _backward(duo, s, q, torch.from_numpy(index), loss, plan.micro_batch)
             optimizer.step()
             step += 1
             if tick is not None:
@@ -124,9 +123,23 @@ def _descend(duo: Duo, rows: Rows, plan: Plan, loss: Loss, tick: Tick | None) ->
                 break
 
 
-def _backward(
-    duo: Duo, s: Tensor, q: Tensor, index: Tensor, done: float, loss: Loss, micro: int | None
-) -> None:
+def _moved(rows: FrontRows, index: IntArray, plan: Plan, noise: torch.Generator) -> tuple[Tensor, ...]:
+    """Some rows, each moved towards a neighbour and jittered, in s and in q by themselves."""
+    moved = list(rows.take(index))
+    for side in (0, 1):
+        x = moved[side]
+        if plan.near is not None:
+            near = plan.near[side]
+            pick = torch.randint(near.shape[1], (len(index),), generator=noise).numpy()
+            part = torch.rand(len(index), 1, generator=noise)
+            x = x + part * (rows.side(side, near[index, pick]) - x)
+        if plan.jitter > 0:
+            x = x + plan.jitter * torch.randn(x.shape, generator=noise)
+        moved[side] = x
+    return tuple(moved)
+
+
+def _backward(duo: Duo, s: Tensor, q: Tensor, index: Tensor, loss: Loss, micro: int | None) -> None:
     """The gradient of the whole portion, if need be with the memory of a part of it.
 
     The loss depends on the networks through K numbers a row, so these are collected
@@ -134,14 +147,14 @@ def _backward(
     """
     if micro is None or micro >= len(s):
         logit_s, logit_q = duo(s, q)
-        loss(logit_s, logit_q, index, done).backward()  # type: ignore[no-untyped-call]
+        loss(logit_s, logit_q, index).backward()  # type: ignore[no-untyped-call]
         return
     collected = []
     for net, x in ((duo.net_s, s), (duo.net_q, q)):
         with torch.no_grad():
             z = torch.cat([net(part) for part in torch.split(x, micro)], dim=1)
         collected.append(z.requires_grad_(True))
-    loss(duo.head_s(collected[0]), duo.head_q(collected[1]), index, done).backward()  # type: ignore[no-untyped-call]
+    loss(duo.head_s(collected[0]), duo.head_q(collected[1]), index).backward()  # type: ignore[no-untyped-call]
     for net, x, z in ((duo.net_s, s, collected[0]), (duo.net_q, q, collected[1])):
         assert z.grad is not None
         for part, grad in zip(torch.split(x, micro), torch.split(z.grad, micro, dim=1), strict=True):
