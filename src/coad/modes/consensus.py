@@ -39,6 +39,7 @@ __all__ = [
     "posterior",
     "relabelled",
     "stability_of",
+    "together",
 ]
 
 DISAGREE = 0.5
@@ -161,6 +162,23 @@ def alike(a: FloatArray, b: FloatArray) -> FloatArray:
         product = total if product is None else np.sqrt(product * total)
     assert product is not None
     return np.clip(product, 0.0, 1.0).astype(np.float64)
+
+
+def together(a: FloatArray, b: FloatArray) -> FloatArray:
+    """How much likelier than chance each pair of votes is, (n,): the mean over members of log P / E.
+
+    Rows below 0 are pairs that the inputs do not share: one sees something, and the other nothing of it.
+
+    >>> votes = np.eye(2)[[0, 0, 0, 1, 1, 0]][None]
+    >>> (together(votes, votes[:, [0, 1, 2, 3, 5, 4]]) > 0).tolist()
+    [True, True, True, True, False, False]
+    """
+    total = np.zeros(a.shape[1])
+    for x, y in zip(a, b, strict=True):
+        table = x.T @ y / len(x)
+        ratio = table / np.maximum(table.sum(1)[:, None] * table.sum(0)[None, :], 1e-12)
+        total += np.log(np.maximum(np.einsum("nk,kl,nl->n", x, ratio, y, optimize=True), 1e-12))
+    return np.asarray(total / len(a))
 
 
 def groups(likeness: FloatArray, most: int, least: int) -> IntArray:

@@ -63,7 +63,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         max_rare: float = 0.1,
         smallest: float = 0.01,
         net: Any = None,
-        n_seeds: int = 4,
+        n_seeds: int = 6,
         steps: int | None = None,
         batch_size: int | None = None,
         lr: float = 1e-2,
@@ -113,7 +113,8 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
             reject_constant(rows, name)
             warn_of_columns(rows, name)
         warn_of_copies(rows_s, rows_q)
-        batch = min(n, self.batch_size or 2048)
+        # Convolutions cost more a row; a batch still holds some rows of the rarest mode wanted.
+        batch = min(n, self.batch_size or (2048 if rows_s.ndim == rows_q.ndim == 2 else 800))
         warn_of_batch(batch, n, self.smallest)
         seed = seed_of(self.random_state)
         rng = np.random.default_rng(seed)
