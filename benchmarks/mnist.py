@@ -38,7 +38,7 @@ def run() -> None:
         seconds, cpu = time.monotonic() - start, time.process_time() - before
         for beta in result.scores:
             ended = [row for row in result.seeds if row.beta == beta]
-            dead = _collapsed(result, beta)
+            dead = collapsed_starts(result, beta)
             starts, collapsed = starts + len(ended), collapsed + dead
             lines.append(
                 [
@@ -61,7 +61,8 @@ def run() -> None:
         )
 
 
-def _collapsed(result: LearnedResult, beta: float) -> int:
+def collapsed_starts(result: LearnedResult, beta: float) -> int:
+    """Starts that say nothing, or found less than half of what the best one did."""
     own = [row for row in result.seeds if row.beta == beta]
     best = max(row.fbeta_hat for row in own)
     dead = [min(row.mu_s, row.mu_q) < 0.005 or row.fbeta_hat < 0.5 * best for row in own]

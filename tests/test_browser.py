@@ -193,7 +193,7 @@ def moved(page, element, value):
     until(page, f"window.coad.answers > {before}")
 
 
-def test_sliders_change_the_numbers_to_what_the_library_computes(home, opened, serve):
+def test_sliders_change_the_numbers_to_what_the_library_computes(home, serve, opened):
     page = opened(serve().address)
     ready(page)
     model, recipe = load_model(home / "model")
@@ -251,7 +251,7 @@ def test_sliders_change_the_numbers_to_what_the_library_computes(home, opened, s
     (BUILD / "explorer-latency.json").write_text(json.dumps(told))  # reported, not asserted by the clock
 
 
-def test_marks_survive_a_reload_and_a_kill_and_exports_open(opened, serve, tmp_path):
+def test_marks_survive_a_reload_and_a_kill_and_exports_open(serve, opened, tmp_path):
     server = serve()
     page = opened(server.address)
     ready(page)

@@ -15,6 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binomtest
+from sklearn.metrics import adjusted_rand_score
 
 pytest.importorskip("torch")
 pytest.importorskip("fastapi", reason="the explorer needs fastapi: pip install 'coad[app]'")
@@ -551,9 +552,12 @@ def sorted_desk(tmp_path_factory):
 
 
 def test_kinds_are_found_named_filtered_and_dismissed(sorted_desk):
-    desk, _, _ = sorted_desk
+    desk, first, second = sorted_desk
     kinds = desk.base.kinds()
-    assert len(kinds) >= 2
+    assert len(kinds) == 2
+    peak = desk.base.study.events.peak
+    only = first[peak] ^ second[peak]
+    assert adjusted_rand_score(first[peak][only], np.array(desk.base.insight.kinds_of(peak))[only]) > 0.8
     client = TestClient(make_app(desk, TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}")
     start = dict(zip(("threshold_s", "threshold_q"), desk.base.study.start, strict=True))
     largest = kinds[0]
@@ -576,6 +580,27 @@ def test_kinds_are_found_named_filtered_and_dismissed(sorted_desk):
     assert len(again.now.scored) == len(left), "what was dismissed stays so"
     client.post(f"/{TOKEN}/api/kind", json=body)
     assert desk.now is desk.base
+
+
+def test_dismissing_lowers_a_given_rate_as_the_model_would_and_tunes_thresholds_set_by_hand(
+    sorted_desk, tmp_path
+):
+    base = sorted_desk[0].base
+    given = base.model.at(1.0)
+    given.alpha, given.alpha_ = 0.08, 0.08
+    given.tune(*two_kinds()[:2])
+    with Marks(tmp_path / "m.sqlite") as marks:
+        desk = Desk(Explorer(given, base.recipe, base.scored, marks))
+        desk.base.insight.prepare()
+        largest = desk.base.kinds()[0]
+        flagged = desk.base.scored.flags(*desk.base.study.start)
+        desk.note(KindNote(largest["kind"], "", True))
+        left = len(desk.now.scored)
+        gone = len(flagged) - left
+        assert 0 < gone < flagged.sum()
+        expected = 0.08 * (flagged.sum() - gone) / flagged.sum() * len(flagged) / left
+        assert desk.now.study.alpha == pytest.approx(expected)
+        assert desk.now.study.start == desk.now.study.best(1.0)
 
 
 def test_an_event_says_what_made_the_networks_speak(sorted_desk):

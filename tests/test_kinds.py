@@ -58,14 +58,64 @@ def test_new_events_are_told_by_the_same_kinds(fitted):
     np.testing.assert_array_equal(back.assign(event_features(det, new_s[rows], new_q[rows])), again)
 
 
+def both(features):
+    """Numbers of s and of q, by turns."""
+    return features[:, ::2], features[:, 1::2]
+
+
 def test_one_cloud_is_one_kind_and_what_is_far_away_is_noise():
     rng = np.random.default_rng(0)
-    features = rng.normal(size=(300, 6))
-    model, strength = fit_kinds(features, 6, 0)
+    features = both(rng.normal(size=(300, 6)))
+    model, agreement = fit_kinds(features, 6, 0)
     assert len(model.means) == 1
-    assert set(strength) == {1, 2, 3, 4, 5, 6}
+    assert set(agreement) == {1, 2, 3, 4, 5, 6}
     assert (model.assign(features) == 0).mean() > 0.97
-    assert (model.assign(np.full((3, 6), 9.0)) == -1).all()
+    assert (model.assign(both(np.full((3, 6), 9.0))) == -1).all()
+
+
+@pytest.mark.parametrize("spread", ["normal", "uniform"])
+def test_a_size_that_both_inputs_see_does_not_cut_one_kind_in_parts(spread):
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(400, 6))
+    features[:, :2] += 6 * (rng.normal(size=(400, 1)) if spread == "normal" else rng.random((400, 1)))
+    model, _ = fit_kinds(both(features), 6, 0)
+    assert len(model.means) == 1
+
+
+def test_what_both_inputs_agree_on_makes_the_kinds_and_not_what_is_louder():
+    rng = np.random.default_rng(0)
+    true = rng.integers(0, 3, 400)
+    features = rng.normal(size=(400, 40))
+    features[:, :4] += 4 * rng.normal(size=(3, 4))[true]
+    # Louder, and in each input by itself.
+    features[:, 10:20:2] += 9 * rng.integers(0, 2, (400, 1))
+    features[:, 11:20:2] += 9 * rng.integers(0, 2, (400, 1))
+    model, _ = fit_kinds(both(features), 8, 0)
+    assert adjusted_rand_score(true, model.assign(both(features))) > 0.9
+
+
+def test_kinds_that_differ_in_one_input_alone_are_found_where_nothing_is_shared():
+    rng = np.random.default_rng(0)
+    true = np.arange(200) % 2
+    features = rng.normal(size=(200, 6))
+    features[:, [0, 2]] += 9 * true[:, None]
+    model, _ = fit_kinds(both(features), 6, 0)
+    assert adjusted_rand_score(true, model.assign(both(features))) > 0.95
+
+
+@pytest.mark.parametrize("n", [2, 3, 20])
+def test_few_events_are_one_kind(n):
+    features = both(np.random.default_rng(n).normal(size=(n, 30)))
+    model, _ = fit_kinds(features, 10, 0)
+    assert len(model.means) == 1
+    assert np.isfinite(model.project(features)).all()
+
+
+def test_events_that_are_all_alike_are_one_kind():
+    features = both(np.ones((100, 8)))
+    model, _ = fit_kinds(features, 10, 0)
+    assert len(model.means) == 1
+    assert (model.assign(features) == 0).all()
 
 
 @pytest.mark.parametrize("n_kinds", [2, 3, 4])
@@ -73,8 +123,8 @@ def test_the_number_of_kinds_comes_from_the_data(n_kinds):
     rng = np.random.default_rng(n_kinds)
     true = np.repeat(np.arange(n_kinds), 80)
     features = rng.normal(size=(len(true), 5)) + 9 * rng.normal(size=(n_kinds, 5))[true]
-    model, _ = fit_kinds(features, 8, 0)
-    assert adjusted_rand_score(true, model.assign(features)) > 0.95
+    model, _ = fit_kinds(both(features), 8, 0)
+    assert adjusted_rand_score(true, model.assign(both(features))) > 0.95
 
 
 def test_a_dismissed_kind_is_no_longer_flagged_and_the_other_stays(fitted, tmp_path):
@@ -122,9 +172,9 @@ def test_a_handful_of_odd_events_is_noise_and_no_kind():
     features = rng.normal(size=(154, 4))
     features[:50] += 20
     features[150:] -= 40
-    model, _ = fit_kinds(features, 6, 0)
+    model, _ = fit_kinds(both(features), 6, 0)
     assert len(model.means) == 2
-    assert (model.assign(features[150:]) == -1).all()
+    assert (model.assign(both(features[150:])) == -1).all()
 
 
 def test_nothing_flagged_cannot_be_sorted(fitted):

@@ -18,7 +18,7 @@ from coad.training.inputs import unpacked
 if TYPE_CHECKING:
     from coad.learned import CoAD
 
-__all__ = ["Dismissed", "dismiss", "is_dismissed", "refit"]
+__all__ = ["Dismissed", "alpha_without", "dismiss", "is_dismissed", "refit"]
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,20 @@ def dismiss(det: CoAD, kind: int, s: Any, q: Any, context: Any) -> None:
     if not keep.any():
         det.dismissed_ = det.dismissed_[:-1]
         raise InputError("every row belongs to a dismissed kind, so no threshold can be tuned on them")
-    # The kind's part of the flagged events is its part of alpha.
-    left = (before & keep).sum() / max(before.sum(), 1)
-    det.alpha_ = float(max(det.alpha_ * left * len(keep), 1.0) / keep.sum())
+    det.alpha_ = alpha_without(det.alpha_, before, keep)
     det.alpha_how_ += ", less the part of the events that were dismissed"
     det.tune(rows_s[keep], rows_q[keep], context=None if labels is None else np.asarray(labels)[keep])
+
+
+def alpha_without(alpha: float, flagged: BoolArray, keep: BoolArray) -> float:
+    """The anomaly rate among the rows that are kept: a kind's part of the flagged rows is its part of alpha.
+
+    >>> flagged, keep = np.arange(100) < 10, np.arange(100) >= 5
+    >>> round(alpha_without(0.1, flagged, keep), 4)  # 5 of 95
+    0.0526
+    """
+    left = (flagged & keep).sum() / max(flagged.sum(), 1)
+    return float(max(alpha * left * len(keep), 1.0) / keep.sum())
 
 
 def is_dismissed(det: CoAD, s: Any, q: Any, context: Any) -> BoolArray:

@@ -1,13 +1,18 @@
 """What kind: flagged events sorted into kinds by what the two networks see in them.
 
-Events are described by numbers (:mod:`coad._kind_features`) and sorted by k-means. The number of kinds is
-the largest whose sorting one half of the events predicts for the other (prediction strength,
-Tibshirani and Walther 2005), provided that one cloud would not be cut as well; events far from
-every kind are noise (-1); how firmly the sorting stands is measured on resamples. A kind that is
-understood ("warm-up") can be dismissed: see :meth:`coad.CoAD.dismiss`.
+Events are described by numbers (:mod:`coad._kind_features`), many of which say nothing of the kind. If the
+two inputs have nothing in common but the kind of an event, then what is correlated between their
+descriptions is the kind: so the combinations that are (canonical correlation, as many as shuffled events
+do not reach) are kept, and events are sorted by them with k-means. Where that finds one kind, the
+descriptions themselves are sorted. Once there are kinds, all that tells them apart is used.
 
-The number is the weak point: kinds that overlap are put together, and on a few hundred events the
-number may change with ``random_state`` (``strength`` tells how near other numbers came).
+The number of kinds is the one on which two halves of the events agree best, the larger one of equals,
+provided that there are fewer events between any two kinds than in them, and that one cloud would not be cut
+as well. Events far from every kind are noise (-1); how firmly the sorting stands is measured on
+resamples. A kind that is understood ("warm-up") can be dismissed: see :meth:`coad.CoAD.dismiss`.
+
+Kinds that overlap are put together. Kinds that look alike in one input are told apart only where no kinds
+differ in both.
 """
 
 from __future__ import annotations
@@ -17,10 +22,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.linalg import eigh
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
-from coad._kind_features import event_features
+from coad._kind_features import Features, event_features
 from coad._typing import FloatArray, IntArray, RandomState
 from coad._validation import as_generator
 from coad.exceptions import InputError
@@ -33,9 +39,15 @@ __all__ = ["NOISE", "KindModel", "Kinds", "find_kinds"]
 
 NOISE = -1
 _EVENTS_A_KIND = 8  # no kind has fewer events
-_STRENGTH = 0.8  # of prediction, that a number of kinds must reach (as its inventors advise)
-_HALVINGS = 6
-_CLOUDS = 19  # single clouds that the sorting must beat: one chance in twenty
+_AGREEMENT = 0.6  # adjusted Rand index of two halves' sortings that a number of kinds must reach
+_AS_GOOD = 0.03  # a larger number of kinds is taken if the halves agree almost as well
+_HALVINGS = 12
+_VALLEY = 0.85  # events half-way between two kinds, as a part of those around their middles
+_CLOUDS = 19  # single clouds that must be beaten: one chance in twenty
+_SHUFFLES = 99  # pairings at random that what is shared must beat: one chance in a hundred
+_RIDGE = 0.2  # of the mean variance, added to each: few events cannot tell every covariance
+_MOST_SHARED = 8
+_MOST_AXES = 20  # principal directions of a description
 _FAR = 3.0  # times the middle distance from its kind: an event farther away belongs to none
 _LEAST = 0.2  # a number that differs by less does not make a kind
 _MOST = 2000  # events that choose the number of kinds
@@ -43,24 +55,31 @@ _MOST = 2000  # events that choose the number of kinds
 
 @dataclass(frozen=True)
 class KindModel:
-    """How an event's kind is told: standardise, and the nearest of some centres."""
+    """How an event's kind is told: standardise, combine, and the nearest of some centres."""
 
     centre: FloatArray
     scale: FloatArray
-    means: FloatArray  # (kinds, features), the largest kind first
-    radius: FloatArray  # the middle distance of a kind's events from its mean
+    axes: FloatArray  # (features, axes): the combinations by which kinds are told
+    means: FloatArray  # (kinds, axes), the largest kind first
+    typical: FloatArray  # (kinds, features), standardised
+    radius: FloatArray  # the middle distance of a kind's events from what is typical
 
-    def project(self, features: FloatArray) -> FloatArray:
-        """Standardised features."""
-        return np.asarray(np.clip((features - self.centre) / self.scale, -5, 5))
+    def standardise(self, features: Features) -> FloatArray:
+        """Both inputs' numbers, standardised."""
+        both = np.concatenate(features, axis=1)
+        return np.asarray(np.clip((both - self.centre) / self.scale, -5, 5))
 
-    def assign(self, features: FloatArray) -> IntArray:
+    def project(self, features: Features) -> FloatArray:
+        """The combinations by which kinds are told."""
+        return np.asarray(self.standardise(features) @ self.axes)
+
+    def assign(self, features: Features) -> IntArray:
         """The kind of each event; -1 for those far from every kind."""
-        if len(features) == 0:
+        if len(features[0]) == 0:
             return np.zeros(0, dtype=np.int64)
-        distance = _distances(self.project(features), self.means)
-        best = distance.argmin(1)
-        near = distance[np.arange(len(best)), best] <= _FAR * self.radius[best]
+        z = self.standardise(features)
+        best = _distances(z @ self.axes, self.means).argmin(1)
+        near = np.linalg.norm(z - self.typical[best], axis=1) <= _FAR * self.radius[best]
         return np.where(near, best, NOISE)
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,7 +101,7 @@ class Kinds:
     n_kinds: int
     stability: float  # mean adjusted Rand index between this sorting and those of resamples
     kind_stability: FloatArray  # mean Jaccard index of each kind with its best match in a resample
-    strength: dict[int, float]  # of prediction, for each number of kinds that was tried
+    agreement: dict[int, float]  # of the sortings of two halves, for each number of kinds that was tried
     model: KindModel
 
     @property
@@ -145,64 +164,156 @@ def find_kinds(
     features = event_features(det, s[rows], q[rows], None if context is None else np.asarray(context)[rows])
     rng = as_generator(random_state)
     seed = int(rng.integers(2**31))
-    model, strength = fit_kinds(features, max_kinds, seed)
+    model, agreement = fit_kinds(features, max_kinds, seed)
     label = model.assign(features)
     stability, each = _stability(model, features, label, n_resamples, rng)
-    found = Kinds(rows, label, len(model.means), stability, each, strength, model)
+    found = Kinds(rows, label, len(model.means), stability, each, agreement, model)
     det.kinds_ = found
     return found
 
 
-def fit_kinds(features: FloatArray, max_kinds: int, seed: int) -> tuple[KindModel, dict[int, float]]:
-    """The sorting, and the prediction strength of each number of kinds that was tried."""
+def fit_kinds(features: Features, max_kinds: int, seed: int) -> tuple[KindModel, dict[int, float]]:
+    """The sorting, and for each number of kinds that was tried how well two halves agree on it."""
     rng = np.random.default_rng(seed)
-    centre = np.median(features, axis=0)
-    low, high = np.quantile(features, (0.1, 0.9), axis=0)
+    both = np.concatenate(features, axis=1)
+    centre = np.median(both, axis=0)
+    low, high = np.quantile(both, (0.1, 0.9), axis=0)
     scale = np.maximum((high - low) / 2.56, _LEAST)  # a deviation, if they are normal
-    z = np.clip((features - centre) / scale, -5, 5)
+    z = np.clip((both - centre) / scale, -5, 5)
     some = z if len(z) <= _MOST else z[rng.choice(len(z), _MOST, replace=False)]
-    most = max(1, min(max_kinds, len(some) // (2 * _EVENTS_A_KIND)))
-    strength = {1: 1.0} | {k: _prediction_strength(some, k, rng) for k in range(2, most + 1)}
-    good = [k for k, value in strength.items() if value >= _STRENGTH]
-    best = next((k for k in reversed(good) if k == 1 or _beats_one_cloud(some, k, rng)), 1)
-    sorting = _k_means(z, best, seed)
-    sizes = np.bincount(sorting.labels_, minlength=best)
+    split = features[0].shape[1]
+    axes = _shared_axes(some, split, rng)
+    best, agreement = _number(some @ axes, max_kinds, rng)
+    if best == 1:
+        axes = _principal(some)
+        best, agreement = _number(some @ axes, max_kinds, rng)
+    label = _k_means(z @ axes, best, seed).labels_
+    sizes = np.bincount(label, minlength=best)
     # A handful of odd events is not a kind; they are noise, unless they lie near one.
-    kept = [k for k in np.argsort(-sizes, kind="stable") if sizes[k] >= min(_EVENTS_A_KIND, sizes.max())]
-    means = sorting.cluster_centers_[kept]
-    radius = np.array(
-        [np.median(_distances(z, means[[i]])[sorting.labels_ == k]) for i, k in enumerate(kept)]
-    )
-    return KindModel(centre, scale, means, np.maximum(radius, 1e-3)), strength
+    order = np.argsort(-sizes, kind="stable")
+    kept = order[sizes[order] >= min(_EVENTS_A_KIND, sizes.max())]
+    held = np.isin(label, kept)
+    label = (label[held, None] == kept).argmax(1)
+    if len(kept) > 1:
+        axes = _telling(z[held], label, len(kept))
+        y = z[held] @ axes
+        label = _k_means(y, len(kept), seed, start=_means(y, label, len(kept))).labels_
+    typical = _means(z[held], label, len(kept))
+    away = np.linalg.norm(z[held] - typical[label], axis=1)
+    radius = np.array([np.median(away[label == kind]) for kind in range(len(kept))])
+    order = np.argsort(-np.bincount(label), kind="stable")
+    typical, radius = typical[order], np.maximum(radius[order], 1e-3)
+    return KindModel(centre, scale, axes, typical @ axes, typical, radius), agreement
 
 
-def _prediction_strength(z: FloatArray, k: int, rng: np.random.Generator) -> float:
-    """Of the pairs that one half's sorting puts together, the other half's does so too: the worst kind.
+def _shared_axes(z: FloatArray, split: int, rng: np.random.Generator) -> FloatArray:
+    """(features, axes): the combinations of s and of q that go together more than shuffled pairs do.
 
-    The mean over several halvings and, as the rule has it, one standard error.
+    Canonical correlation; an axis of each input counts by the root of its correlation.
     """
+    sides = [z[:, :split] - z[:, :split].mean(0), z[:, split:] - z[:, split:].mean(0)]
+    into = [_whitening(side) for side in sides]
+    white = [side @ axes for side, axes in zip(sides, into, strict=True)]
+    u, rho, v = np.linalg.svd(white[0].T @ white[1] / len(z))
+    chance = max(
+        np.linalg.norm(white[0].T @ rng.permutation(white[1]) / len(z), ord=2) for _ in range(_SHUFFLES)
+    )
+    count = min(int(np.cumprod(rho > chance).sum()), _MOST_SHARED)
+    weight = np.sqrt(rho[:count])
+    axes = np.zeros((z.shape[1], 2 * count))
+    axes[:split, :count] = into[0] @ u[:, :count] * weight
+    axes[split:, count:] = into[1] @ v.T[:, :count] * weight
+    return axes
+
+
+def _whitening(z: FloatArray) -> FloatArray:
+    """(features, axes): the principal directions, each brought to variance 1 but for the ridge."""
+    directions = _principal(z)
+    variance = (z @ directions).var(0)
+    return np.asarray(directions / np.sqrt(np.maximum(variance + _RIDGE * variance.mean(), 1e-12)))
+
+
+def _principal(z: FloatArray) -> FloatArray:
+    """(features, axes): the principal directions, fewer if events are few."""
+    most = max(1, min(_MOST_AXES, len(z) // 10))
+    return np.asarray(np.linalg.svd(z - z.mean(0), full_matrices=False)[2][:most].T)
+
+
+def _telling(z: FloatArray, label: IntArray, k: int) -> FloatArray:
+    """(features, k - 1): the combinations of all numbers, shared or not, that tell these kinds apart best.
+
+    Fisher's discriminants. Variances within kinds are 1, those between them are held down.
+    """
+    means = _means(z, label, k)
+    within = np.cov((z - means[label]).T)
+    within = (1 - _RIDGE) * within + _RIDGE * np.trace(within) / len(within) * np.eye(len(within))
+    ratio, axes = eigh(np.cov(means[label].T), within)
+    return np.asarray(axes[:, :-k:-1] / np.sqrt(2 + ratio[:-k:-1]))
+
+
+def _number(y: FloatArray, max_kinds: int, rng: np.random.Generator) -> tuple[int, dict[int, float]]:
+    """The number of kinds, and how well halves agree on each number."""
+    distinct = len(np.unique(y, axis=0)) if y.shape[1] else 0
+    most = max(1, min(max_kinds, distinct // (2 * _EVENTS_A_KIND)))
+    agreement = {1: 1.0} | {k: _agreement(y, k, rng) for k in range(2, most + 1)}
+    good = [
+        k
+        for k, value in agreement.items()
+        if k > 1 and value >= _AGREEMENT and _are_apart(y, k) and _beats_one_cloud(y, k, rng)
+    ]
+    if not good:
+        return 1, agreement
+    least = max(agreement[k] for k in good) - _AS_GOOD
+    return max(k for k in good if agreement[k] >= least), agreement
+
+
+def _agreement(y: FloatArray, k: int, rng: np.random.Generator) -> float:
+    """Whether one half is sorted by the other half's kinds as by its own: mean adjusted Rand index."""
     found = []
     for _ in range(_HALVINGS):
-        one, other = np.array_split(rng.permutation(len(z)), 2)
+        one, other = np.array_split(rng.permutation(len(y)), 2)
         seed = int(rng.integers(2**31))
-        own = _k_means(z[one], k, seed).labels_
-        told = _distances(z[one], _k_means(z[other], k, seed).cluster_centers_).argmin(1)
-        counts = np.array([np.bincount(told[own == kind], minlength=k) for kind in range(k)])
-        pairs = counts.sum(1) * (counts.sum(1) - 1)
-        found.append(float(((counts * (counts - 1)).sum(1) / np.maximum(pairs, 1)).min()))
-    return float(np.mean(found) + np.std(found, ddof=1) / np.sqrt(_HALVINGS))
+        told = _distances(y[one], _k_means(y[other], k, seed).cluster_centers_).argmin(1)
+        found.append(adjusted_rand_score(_k_means(y[one], k, seed).labels_, told))
+    return float(np.mean(found))
 
 
-def _beats_one_cloud(z: FloatArray, k: int, rng: np.random.Generator) -> bool:
+def _are_apart(y: FloatArray, k: int) -> bool:
+    """Whether any two kinds have a valley between them: fewer events half-way than around the middles of both.
+
+    On the way that tells the two apart best (Fisher's discriminant), between the middles.
+    """
+    label = _k_means(y, k, 0).labels_
+    means = _means(y, label, k)
+    within = np.atleast_2d(np.cov((y - means[label]).T))
+    within += 0.05 * np.var(y) * np.eye(len(within))
+    for a in range(k):
+        for b in range(a):
+            step = means[b] - means[a]
+            way = np.linalg.solve(within, step)
+            place = (y[(label == a) | (label == b)] - means[a]) @ way / max(float(step @ way), 1e-12)
+            at_a, between, at_b = ((np.abs(place - at) < 0.25).sum() for at in (0.0, 0.5, 1.0))
+            if between + 1 > _VALLEY * (np.sqrt(at_a * at_b) + 1):
+                return False
+    return True
+
+
+def _beats_one_cloud(y: FloatArray, k: int, rng: np.random.Generator) -> bool:
     """Whether k kinds are tighter than k parts of a Gaussian cloud of the same covariance."""
-    covariance = np.atleast_2d(np.cov(z.T))
-    mine = _k_means(z, k, 0).inertia_
-    clouds = (rng.multivariate_normal(np.zeros(z.shape[1]), covariance, len(z)) for _ in range(_CLOUDS))
+    covariance = np.atleast_2d(np.cov(y.T))
+    mine = _k_means(y, k, 0).inertia_
+    clouds = (rng.multivariate_normal(np.zeros(y.shape[1]), covariance, len(y)) for _ in range(_CLOUDS))
     return all(mine < _k_means(cloud, k, 0).inertia_ for cloud in clouds)
 
 
-def _k_means(z: FloatArray, k: int, seed: int) -> KMeans:
-    return KMeans(k, n_init=4, random_state=seed).fit(z)
+def _k_means(y: FloatArray, k: int, seed: int, start: FloatArray | None = None) -> KMeans:
+    if start is not None:
+        return KMeans(k, init=start, n_init=1, random_state=seed).fit(y)
+    return KMeans(k, n_init=4, random_state=seed).fit(y)
+
+
+def _means(z: FloatArray, label: IntArray, k: int) -> FloatArray:
+    return np.array([z[label == kind].mean(0) for kind in range(k)])
 
 
 def _distances(z: FloatArray, means: FloatArray) -> FloatArray:
@@ -210,17 +321,17 @@ def _distances(z: FloatArray, means: FloatArray) -> FloatArray:
 
 
 def _stability(
-    model: KindModel, features: FloatArray, label: IntArray, n_resamples: int, rng: np.random.Generator
+    model: KindModel, features: Features, label: IntArray, n_resamples: int, rng: np.random.Generator
 ) -> tuple[float, FloatArray]:
     """How much of the sorting comes out again on resamples, with the same number of kinds."""
-    k, z = len(model.means), model.project(features)
+    k, y = len(model.means), model.project(features)
     held = label >= 0
     scores, overlap = [], np.ones((max(n_resamples, 1), k))
     for draw in range(n_resamples):
-        drawn = z[rng.integers(0, len(z), len(z))]
+        drawn = y[rng.choice(np.flatnonzero(held), held.sum())]
         if len(np.unique(drawn, axis=0)) < k:
             continue
-        again = _distances(z, _k_means(drawn, k, int(rng.integers(2**31))).cluster_centers_).argmin(1)
+        again = _distances(y, _k_means(drawn, k, int(rng.integers(2**31))).cluster_centers_).argmin(1)
         scores.append(adjusted_rand_score(label[held], again[held]))
         both = np.array([[(held & (label == a) & (again == b)).sum() for b in range(k)] for a in range(k)])
         either = both.sum(1)[:, None] + both.sum(0) - both

@@ -13,12 +13,14 @@ from coad.app.state import Explorer
 __all__ = ["Desk"]
 
 _ROUNDS = 3
+_HEAD_START = 5.0  # seconds that the first picture has for itself, at most
 
 
 class Desk:
     """Holds the explorer in use; a kind that is dismissed makes another one, without that kind's events.
 
-    The thresholds are then tuned again on what is left, so that the next kind comes up.
+    The thresholds are then tuned again on what is left, so that the next kind comes up. As in
+    :func:`coad.dismissal.dismiss`, but a click takes it back, no row is scored again, and the model stays as it is.
     """
 
     def __init__(self, explorer: Explorer) -> None:
@@ -31,6 +33,7 @@ class Desk:
         threading.Thread(target=self._prepare, name="coad-tests", daemon=True).start()
 
     def _prepare(self) -> None:
+        self.base.looked.wait(_HEAD_START)  # two threads at once would only delay the first picture
         self.base.prepare()
         self.settle()
 
@@ -65,7 +68,7 @@ class Desk:
                 base.scored.part(kept),
                 base.marks,
                 names=base.names,
-                parent=(base.insight, kept),
+                parent=(base, kept),
             )
         return left
 

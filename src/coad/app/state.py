@@ -54,21 +54,29 @@ class Explorer:
         marks: Marks,
         *,
         names: str = "",
-        parent: tuple[Insight, IntArray] | None = None,
+        parent: tuple[Explorer, IntArray] | None = None,
     ) -> None:
         self.model, self.recipe, self.scored, self.marks, self.names = model, recipe, scored, marks, names
-        self.study = Study(scored, model)
+        if parent is None:
+            self.study = Study(scored, model)
+        else:  # some of the pairs of another explorer, which has sorted the events already
+            from coad.dismissal import alpha_without
+
+            whole = parent[0].scored.flags(*parent[0].study.start)
+            keep = np.isin(np.arange(len(whole)), parent[1])
+            self.study = Study(scored, model, alpha_without(float(model.alpha_), whole, keep))
         self._usual = UsualRows(scored, scored.flags(*self.study.start))
         if parent is None:
             self.insight = Insight(model, self.study, self._usual)
-        else:  # some of the pairs of another explorer, which has sorted the events already
-            self.insight = parent[0].part(parent[1], self.study, self._usual)
+        else:
+            self.insight = parent[0].insight.part(parent[1], self.study, self._usual)
         self._files = _file_names(scored.files)
         self._number = {name: i for i, name in enumerate(self._files)}
         self._key = scored.file.astype(np.int64) << 40 | scored.first
         self._order = np.argsort(self._key, kind="stable")
         self._dice = np.random.default_rng(0).permutation(len(scored))  # a fixed order at random
         self._clock = None if scored.time is None else _seconds(scored.time)
+        self.looked = threading.Event()  # the first picture was served
         self._ready = threading.Event()
         self._failed = ""
 
@@ -161,6 +169,7 @@ class Explorer:
         if self.insight.kinds_known and cards:
             for one, kind in zip(cards, self._kind_names(np.array([x["pair"] for x in cards])), strict=True):
                 one["kind"] = kind
+        self.looked.set()
         return plain(answer | {"page": page, "pages": pages, "cards": cards})
 
     def surface(self, beta: float) -> dict[str, Any] | None:

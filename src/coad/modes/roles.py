@@ -13,7 +13,7 @@ __all__ = ["Role", "assign_roles", "time_isolation"]
 Role = Literal["regime", "rare", "ignore"]
 
 #: A rare mode has at most this part of the rows of the mode that a typical row is in.
-_SMALL = 0.5
+_SMALL = 1.0 / 3.0
 #: A mode that lies in stretches of time this much denser than its size, and is small, is an episode.
 _ISOLATED = 0.5
 
@@ -23,7 +23,7 @@ def assign_roles(
 ) -> list[tuple[Role, str]]:
     """Role and reason of each mode, from the sizes (fractions of the rows).
 
-    A mode is rare if it has at most ``max_rare`` of the rows and at most half as many as the mode that a
+    A mode is rare if it has at most ``max_rare`` of the rows and at most a third as many as the mode that a
     typical row is in (the median over rows, not over modes: many small kinds do not make
     each other common). ``isolation`` (0: spread over all time, 1: in one stretch) makes a mode rare
     that is small, but not that small.
@@ -70,7 +70,7 @@ def _typical(size: FloatArray) -> float:
     """The size of the mode that the median row is in.
 
     >>> float(_typical(np.array([0.3, 0.02, 0.02, 0.02, 0.25])))
-    0.3
+    0.25
     """
     if len(size) == 0:
         return 0.0

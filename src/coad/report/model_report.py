@@ -15,7 +15,7 @@ import numpy as np
 from coad import __version__
 from coad.recipe import Recipe
 from coad.report import report_figures as figures
-from coad.report.gallery import UsualRows
+from coad.report.gallery import UsualRows, shape_kind
 from coad.report.report_cards import card, one_sided, pair_facts, pair_title, strongest
 from coad.report.report_checks import checks_table, regime_rows
 from coad.report.report_data import Scored
@@ -237,10 +237,22 @@ def _top(study: Study, usual: UsualRows) -> Part:
             for pair in best.tolist()
         ]
         text = f"Nothing is flagged. These are the {scored.what} with the highest p_s·p_q, for a look."
-    return Part("events", "Events", f"{text} {_LEGEND}", html=f"<div class='gallery'>{''.join(cards)}</div>")
+    return Part(
+        "events", "Events", f"{text} {_legend(scored)}", html=f"<div class='gallery'>{''.join(cards)}</div>"
+    )
 
 
-_LEGEND = "Grey: the usual range (5 to 95 %) of what is not flagged; bars: deviations from it."
+_LEGENDS = {
+    "wave": "Grey: the usual range (5 to 95 %) of what is not flagged.",
+    "bars": "Bars: how far a value lies from the middle of what is not flagged, in deviations.",
+    "image": "Images: light is high.",
+}
+
+
+def _legend(scored: Scored) -> str:
+    """How to read the drawings of both inputs."""
+    kinds = [shape_kind(scored.s.shape, scored.s_names), shape_kind(scored.q.shape, scored.q_names)]
+    return " ".join(_LEGENDS[kind] for kind in dict.fromkeys(kinds))
 
 
 def _disagreements(study: Study, usual: UsualRows) -> Part:

@@ -300,6 +300,7 @@ def timeline_figure(study: Study) -> go.Figure:
     dress(figure, "", "p_s·p_q")
     figure.update_yaxes(title_text="p_s·p_q", range=[0, 1.05], row=1, col=1)
     figure.update_yaxes(title_text="flagged", tickformat=".1%", rangemode="tozero", row=2, col=1)
+    figure.update_yaxes(automargin=True, title_standoff=8)
     figure.update_xaxes(title_text="time" if scored.time is not None else scored.what[:-1], row=2, col=1)
     return figure
 

@@ -154,7 +154,7 @@ section { margin: 1.9rem 0 0; padding-top: .8rem; border-top: 1px solid var(--li
 .numbers b { display: block; font-size: 1.35rem; line-height: 1.3; } .numbers span { font-size: .82rem; color: var(--soft); }
 .figure { width: 100%; min-height: 430px; } pre { overflow-x: auto; background: var(--card); padding: .7rem;
   border: 1px solid var(--line); border-radius: 8px; font-size: .84rem; white-space: pre-wrap; overflow-wrap: anywhere; }
-td { overflow-wrap: anywhere; }
+td { overflow-wrap: break-word; } .left td, td:first-child { overflow-wrap: anywhere; min-width: 5.5rem; }
 @media print { nav { display: none; } body { font-size: 12px; } section { break-inside: avoid-page; }
   #events, #disagreements { break-inside: auto; } }
 """
@@ -167,17 +167,26 @@ FIGURE_SCRIPT = """
     const [ink, line] = dark ? ['#e7eaee', '#39424c'] : ['#1d2126', '#dfe3e8'];
     return { ink, line };
   };
-  const themed = (layout, dark) => {
+  // On a phone every second of many ticks, the last one kept.
+  const thinned = (axis, width) => {
+    const texts = axis.ticktext || [];
+    const longest = (text) => Math.max(...text.split('<br>').map((line) => line.length));
+    if (texts.length < 4 || 7 * texts.reduce((sum, text) => sum + longest(text), 0) < 0.5 * width) return axis;
+    const kept = (_, i) => (texts.length - 1 - i) % 2 === 0;
+    return { ...axis, ticktext: texts.filter(kept), tickvals: axis.tickvals.filter(kept) };
+  };
+  const themed = (layout, dark, width) => {
     const { ink, line } = colours(dark);
     const full = { ...layout, paper_bgcolor: 'rgba(0,0,0,0)', plot_bgcolor: 'rgba(0,0,0,0)' };
     full.font = { ...(layout.font || {}), color: ink, family: 'system-ui, sans-serif' };
     for (const name of Object.keys(full).filter((key) => /^[xy]axis\\d*$/.test(key))) {
-      full[name] = { ...full[name], gridcolor: line, linecolor: line, zeroline: false, tickcolor: line };
+      const axis = name[0] === 'x' ? thinned(full[name], width) : full[name];
+      full[name] = { ...axis, gridcolor: line, linecolor: line, zeroline: false, tickcolor: line };
     }
     return full;
   };
   const drawn = [];
-  const draw = (one, dark) => Plotly.react(one.place, one.data, themed(one.layout, dark),
+  const draw = (one, dark) => Plotly.react(one.place, one.data, themed(one.layout, dark, one.place.clientWidth),
     { displaylogo: false, responsive: true, displayModeBar: 'hover' });
   for (const source of document.querySelectorAll('script[data-figure]')) {
     const { data, layout } = JSON.parse(source.textContent);

@@ -66,17 +66,18 @@ class Study:
     """Scored pairs under a model's β and α. Slow parts are made when asked for, once.
 
     ``alpha`` is what the model was given; if it was estimated, it is estimated here
-    too, from these pairs (the largest TP over all pairs of thresholds).
+    too, from these pairs (the largest TP over all pairs of thresholds). For a part of the pairs, ``part_alpha``
+    is the given rate among them, and thresholds that were set for all do not hold.
     """
 
-    def __init__(self, scored: Scored, model: CoAD) -> None:
+    def __init__(self, scored: Scored, model: CoAD, part_alpha: float | None = None) -> None:
         own = next(iter(model.fitted_.values()))
         self.scored, self.beta = scored, float(own.beta)
         self.trained_status, self.trained_p = own.status, own.p_value
-        self.set_by_hand = own.thresholds
+        self.set_by_hand = own.thresholds if part_alpha is None else None
         self.alpha_given = model.alpha != "auto"
         self.seed = model.random_state_
-        self._model_alpha = float(model.alpha_)
+        self._model_alpha = float(model.alpha_) if part_alpha is None else part_alpha
         self._best: dict[float, tuple[float, float]] = {}
         self._lock = threading.RLock()
 
