@@ -15,7 +15,8 @@ from coad.experiments.peer_data import NAMES, bench_data
 from coad.experiments.peers import LEGEND, PeersRun, run_peers, to_markdown
 from coad.experiments.rf import DIFFERENCE, PAPER_F1
 
-SPLITS, SEED = 5, 0
+#: Settings were chosen on simulations with the seeds 101 and 102; an earlier choice had looked at seed 0.
+SPLITS, SEED = 5, 1
 
 
 def run() -> None:

@@ -13,7 +13,6 @@ from sklearn.base import clone
 import coad
 from coad import CoAD, CoincidenceModes
 from coad.exceptions import CoadWarning, FileError, InputError, NoCoincidenceWarning, NotFittedError
-from coad.metric import false_positive_fraction
 from coad.modes import consensus
 from coad.modes.inputs import Front, FrontRows, neighbours
 from coad.modes.objective import chance_table, joint_table, mutual_information, table_loss
