@@ -187,7 +187,7 @@ class StackedNet(nn.Module):
         else:
             h = x.flatten(1).unsqueeze(0).expand(k, -1, -1)
         for weight, bias in zip(self.weight[:-1], self.bias[:-1], strict=True):
-            h = F.relu_(torch.baddbmm(bias, h, weight))
+            h = F.relu_(_affine(h, weight, bias))
         return h
 
     def _convolve(self, x: Tensor) -> Tensor:
@@ -326,6 +326,17 @@ def _initial(
         return torch.stack([torch.empty(shape).uniform_(-bound, bound, generator=g) for g in generators])
 
     return nn.Parameter(draw(weight)), nn.Parameter(draw(bias))
+
+
+def _affine(h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """``h @ weight + bias`` for every member.
+
+    From many values to a few, matrix libraries are two to three times faster the other way round.
+    """
+    if weight.shape[1] < 16 * weight.shape[2]:
+        return torch.baddbmm(bias, h, weight)
+    turned = torch.baddbmm(bias.transpose(1, 2), weight.transpose(1, 2), h.transpose(1, 2))
+    return turned.transpose(1, 2)
 
 
 def member_part(value: Tensor, index: int, members: int) -> Tensor:
