@@ -120,6 +120,30 @@ def test_the_papers_transformations_normalise_add_noise_and_roll(data):
     assert np.argmin(distance) <= 10
 
 
+def test_training_draws_noise_roll_and_the_sign_of_each_input_by_itself(data):
+    torch = pytest.importorskip("torch")
+    from coad.experiments.rf import paper_augment, rf_augment
+
+    base_s, base_q = (torch.from_numpy(x) for x in paper_transform(data.s[:400], data.q[:400], 0, noise=0.0))
+    kept = base_s.clone(), base_q.clone()
+    s, q = paper_augment(base_s, base_q, torch.Generator().manual_seed(0))
+    assert abs(float((s - base_s).std()) - 0.1) < 0.01
+    for row in range(3):
+        distance = [float((torch.roll(base_q[row], k, 1) - q[row]).square().mean()) for k in range(11)]
+        assert min(distance) < 0.02  # noise of 0.1 alone
+    turned_s, turned_q = rf_augment(base_s, base_q, torch.Generator().manual_seed(0))
+    signs = []
+    for plain, turned in ((s, turned_s), (q, turned_q)):
+        sign = torch.sign((plain * turned).flatten(1).sum(1))
+        torch.testing.assert_close(turned, plain * sign[:, None, None])
+        assert 0.4 < float((sign > 0).float().mean()) < 0.6
+        signs.append(sign)
+    assert 0.4 < float((signs[0] == signs[1]).float().mean()) < 0.6
+    # The caller's rows stay what they were.
+    assert torch.equal(base_s, kept[0])
+    assert torch.equal(base_q, kept[1])
+
+
 def test_longer_windows_are_cut_to_their_last_points():
     s, q = np.arange(120.0).reshape(2, 1, 60), np.zeros((2, 14, 1100))
     q[:, :, -1] = 1.0

@@ -39,6 +39,7 @@ class PairedNets(ABC):
         *,
         net: Any = None,
         epochs: int = 40,
+        least_steps: int = 0,
         batch_size: int = 256,
         lr: float = 5e-3,
         n_seeds: int = 2,
@@ -47,6 +48,7 @@ class PairedNets(ABC):
     ) -> None:
         self.net = net
         self.epochs = epochs
+        self.least_steps = least_steps
         self.batch_size = batch_size
         self.lr = lr
         self.n_seeds = n_seeds
@@ -70,12 +72,14 @@ class PairedNets(ABC):
         held, train = (torch.from_numpy(part) for part in np.split(order, [max(2, len(order) // 5)]))
         generator = torch.Generator().manual_seed(self.random_state)
         size = min(self.batch_size, len(train))
-        steps = self.epochs * (len(train) // size)
+        # Few rows make few steps an epoch: as CoAD, it goes on until there were enough.
+        epochs = max(self.epochs, -(-self.least_steps // (len(train) // size)))
+        steps = epochs * (len(train) // size)
         optimiser = torch.optim.Adam(pair.parameters(), lr=self.lr)
         course = torch.optim.lr_scheduler.OneCycleLR(optimiser, self.lr, total_steps=steps + 1)
         best, kept, self.losses_ = np.inf, copy.deepcopy(pair.state_dict()), []
         self._member = 0
-        for _ in range(self.epochs):
+        for _ in range(epochs):
             pair.train()
             total, batches = 0.0, 0
             # A last batch that is not full would have a noisy correlation of its own.

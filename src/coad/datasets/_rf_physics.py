@@ -85,13 +85,14 @@ def random_change(n: int, rng: np.random.Generator) -> Change:
     return Change(kind, size, np.where(slow, -duration, onset), duration, rng.random(n))
 
 
-#: Least and largest size (per cent), shortest and longest duration (s), and how often it goes up:
-#: stations work near saturation, so amplitude is lost far more often than won.
+#: Least and largest size (per cent), shortest and longest duration (s), and how often it goes up. Breakdowns and
+#: missing pulses (dip, trip, flicker) only lose amplitude; what moves its level (step, drift: regulation, set
+#: points, temperature) goes either way.
 _DRAW: dict[str, tuple[float, float, float, float, float]] = {
     "dip": (1.2, 6.0, 1.0, 3.0, 0.0),
-    "step": (1.2, 6.0, 1.0, 1.0, 0.15),
+    "step": (1.2, 6.0, 1.0, 1.0, 0.5),
     "trip": (6.0, 15.0, 3.0, 6.0, 0.0),
-    "drift": (2.5, 8.0, 12.0, 30.0, 0.15),
+    "drift": (2.5, 8.0, 12.0, 30.0, 0.5),
     "flicker": (1.2, 6.0, 6.0, 25.0, 0.0),
 }
 

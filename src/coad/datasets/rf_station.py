@@ -22,8 +22,8 @@ Every shot jitters: in energy (7e-5 from shot to shot, varying by window, and sl
 
 *Events* (label True, 20 % of the windows) change amplitude and beam at once: ``dip`` (1 to 3 s), ``step``
 (stays), ``trip`` (falls by 6 to 15 % and is ramped up again), ``drift`` (over 12 to 30 s), ``flicker`` (between
-two levels). Other sizes are graded from 1.2 % to 6 %, a drift's from 2.5 % to 8 %. Amplitude falls, but for
-15 % of steps and drifts.
+two levels). Other sizes are graded from 1.2 % to 6 %, a drift's from 2.5 % to 8 %. Dips, trips and flickers
+lose amplitude; steps and drifts go up as often as down.
 
 *Confusers* have the same shapes and sizes, and are no events of this station: ``glitch`` (the readback
 alone), ``other station`` (the beam alone), ``early`` (a beam anomaly in the first second of its window, too
@@ -32,6 +32,10 @@ that no method can tell from an event.
 
 *Nuisances* are larger than events and harmless: earlier changes of amplitude (before the beam's window),
 single wrong readings, orbit kicks, dropouts of a monitor. They too come independently.
+
+How often nuisances come was set so that the data are about as hard as the paper's: supervised networks should
+reach an F1 of 0.85 to 0.95, methods of one input 0.6 to 0.8 at their best thresholds. It was set with those methods
+alone, on a simulation (seed 101) that no table uses, and not by what coincidence reaches.
 """
 
 from __future__ import annotations
@@ -76,7 +80,7 @@ Q_NAMES = tuple(f"monitor {k + 1} {plane}" for k in range(N_MONITORS) for plane 
 CONFUSER_KINDS = ("quiet", "glitch", "other station", "early", "glitch and other station", "glitch and early")
 
 EVENT_RATE, GLITCH_RATE, OTHER_RATE, EARLY_RATE = 0.20, 0.15, 0.15, 0.10
-HISTORY_RATE, SPIKE_RATE, KICK_RATE, DROPOUT_RATE = 0.30, 0.15, 0.20, 0.15
+HISTORY_RATE, SPIKE_RATE, KICK_RATE, DROPOUT_RATE = 0.15, 0.08, 0.10, 0.08
 _READ_NOISE, _WANDER, _QUANTUM = 0.12, 0.03, 0.05  # per cent
 _BLOCK = 256
 

@@ -26,12 +26,22 @@ from typing import Any
 
 import numpy as np
 
-from coad._typing import BoolArray, FloatArray
+from coad._typing import BoolArray, FloatArray, IntArray
 from coad.datasets.milling import MillingData, load_mill_mat, load_milling_features
 from coad.exceptions import CoadWarning, InputError
 from coad.pairs import Pairs
 
-__all__ = ["PAPER_F1", "MillingRow", "MillingRun", "MillingSummary", "run_milling", "write_milling_page"]
+__all__ = [
+    "PAPER_F1",
+    "MillingRow",
+    "MillingRun",
+    "MillingSummary",
+    "fit_split",
+    "held_out_cuts",
+    "run_milling",
+    "window_in_cut",
+    "write_milling_page",
+]
 
 #: F1 in the paper, and of its peers (VAE, DGHL, OmniAnomaly), on raw windows and another split.
 PAPER_F1, PAPER_PEERS = 0.86, (0.79, 0.80, 0.80)
@@ -143,7 +153,7 @@ def run_milling(
     raw = data is not None and Path(data).suffix == ".mat"
     whole = load_mill_mat(Path(str(data))) if raw else load_milling_features(data)
     pairs = whole.pairs
-    number = _number_in_group(pairs)
+    number = window_in_cut(pairs)
     settings = {"beta": beta, "n_seeds": n_seeds, "epochs": epochs, "net": "milling" if raw else None}
     rows: list[MillingRow] = []
     total, count = np.zeros(len(pairs)), np.zeros(len(pairs))
@@ -151,7 +161,7 @@ def run_milling(
         test = held_out_cuts(pairs, test_size, np.random.default_rng([random_state, split]))
         train = pairs[~test & (number % (1 if raw else every) == 0)].without_label()
         for method in methods:
-            row, anomaly = _one_fit(split, method, train, pairs[test], settings, random_state + 1000 * split)
+            row, anomaly = fit_split(split, method, train, pairs[test], settings, random_state + 1000 * split)
             rows.append(row)
             say(f"split {split + 1} of {splits}, {method}: F1 {row.f1:.3f} (trivial {row.trivial:.3f})")
             if method == methods[-1]:
@@ -181,6 +191,16 @@ def held_out_cuts(pairs: Pairs, test_size: float, rng: np.random.Generator) -> B
         n = min(max(round(test_size * len(cuts)), 1), len(cuts) - 1)
         chosen += rng.permutation(cuts)[:n].tolist()
     return np.isin(pairs.group, chosen)
+
+
+def window_in_cut(pairs: Pairs) -> IntArray:
+    """0, 1, 2 ... within each cut."""
+    assert pairs.group is not None
+    number = np.empty(len(pairs), dtype=np.int64)
+    for cut in np.unique(pairs.group):
+        mine = pairs.group == cut
+        number[mine] = np.arange(mine.sum())
+    return number
 
 
 def motor_power(pairs: Pairs, context: Any = None) -> FloatArray:
@@ -237,9 +257,13 @@ def write_milling_page(run: MillingRun, path: Path) -> None:
     )
 
 
-def _one_fit(
+def fit_split(
     split: int, method: str, train: Pairs, test: Pairs, settings: dict[str, Any], seed: int
 ) -> tuple[MillingRow, FloatArray]:
+    """Train on the cuts of ``train`` and judge those of ``test``: the row, and the anomaly confidence of each window.
+
+    ``method`` is one of :data:`METHODS`, ``settings`` are arguments of :class:`~coad.learned.CoAD`.
+    """
     from coad.learned import CoAD  # imports torch
     from coad.thresholds import select_thresholds
 
@@ -308,16 +332,6 @@ def _as_text(rows: Sequence[MillingRow]) -> tuple[list[str], list[list[str]]]:
         ]
         for x in rows
     ]
-
-
-def _number_in_group(pairs: Pairs) -> Any:
-    """0, 1, 2 ... within each cut."""
-    assert pairs.group is not None
-    number = np.empty(len(pairs), dtype=np.int64)
-    for cut in np.unique(pairs.group):
-        mine = pairs.group == cut
-        number[mine] = np.arange(mine.sum())
-    return number
 
 
 def f1_of(label: Any, called: BoolArray) -> tuple[float, float, float]:

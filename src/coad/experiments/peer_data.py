@@ -26,14 +26,16 @@ Sides = tuple[Pairs, Pairs]
 class BenchData:
     """A data set that can be split again and again.
 
-    ``setting`` are the networks' (arguments of :class:`~coad.learned.CoAD`). ``fit_coad`` stands in for the
-    plain fit where an experiment has its own way to use CoAD. ``fingerprint`` tells one content from another.
+    ``setting`` are the networks' (arguments of :class:`~coad.learned.CoAD`), ``supervised`` what differs in it for
+    networks that learn from labels. ``fit_coad`` stands in for the plain fit where an experiment has its own way
+    to use CoAD. ``fingerprint`` tells one content from another.
     """
 
     name: str
     source: str
     split: Callable[[int, int], Sides]
     setting: dict[str, Any] = field(default_factory=dict)
+    supervised: dict[str, Any] = field(default_factory=dict)
     regimes: bool = False
     labelled: bool = True
     fingerprint: str = ""
@@ -83,22 +85,28 @@ def from_files(files: Sequence[str | Path], layout: Any, *, test_size: float = 0
 
 def _rf(quick: bool, seed: int) -> BenchData:
     from coad.datasets.rf_station import simulate
-    from coad.experiments.rf import SETTING, WINDOWS
+    from coad.experiments.rf import QUICK_SETTING, SETTING, WINDOWS, paper_augment
 
-    n = 1000 if quick else WINDOWS
+    n = 1500 if quick else WINDOWS
     pairs = simulate(n, random_state=seed).pairs
 
     def split(number: int, start: int) -> Sides:
         return pairs.split(0.25, random_state=np.random.default_rng([start, number]))
 
     source = f"{n:,} simulated windows of an RF station and its beam (not measured)"
-    return BenchData("rf", source, split, setting=dict(SETTING), fingerprint=_fingerprint(pairs))
+    return BenchData(
+        name="rf",
+        source=source,
+        split=split,
+        setting=dict(QUICK_SETTING if quick else SETTING),
+        supervised={"augment": paper_augment},  # labels tell both signs of a change: nothing to turn over
+        fingerprint=_fingerprint(pairs),
+    )
 
 
 def _milling(folder: Path | None, quick: bool) -> BenchData:
     from coad.datasets.milling import load_milling_features
-    from coad.experiments.milling import _number_in_group as window_in_cut
-    from coad.experiments.milling import held_out_cuts
+    from coad.experiments.milling import held_out_cuts, window_in_cut
 
     whole = load_milling_features(folder)
     pairs = whole.pairs
@@ -122,7 +130,7 @@ def _milling(folder: Path | None, quick: bool) -> BenchData:
 
 def _milling_coad(train: Pairs, test: Pairs, regimes: bool, seed: int, setting: dict[str, Any]) -> Judged:
     """As ``coad reproduce milling``: one fact, that sharp tools draw less current, says which half is worn."""
-    from coad.experiments.milling import _one_fit as fit_split
+    from coad.experiments.milling import fit_split
 
     options = {"beta": 1.0, "n_seeds": 4, "epochs": 200, "net": None, **setting}
     row, anomaly = fit_split(0, "regimes" if regimes else "plain", train.without_label(), test, options, seed)

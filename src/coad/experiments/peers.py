@@ -237,7 +237,9 @@ def _judge(data: BenchData, method: Method, train: Any, test: Any, quick: bool, 
         return run_one_input(
             lambda: method.make(seed, quick, data.setting), near, far, healthy_only=method.labels == "healthy"
         )
-    return run_two_inputs(method.make(seed, quick, data.setting), near, far, labels=method.labels == "all")
+    labels = method.labels == "all"
+    setting = {**data.setting, **data.supervised} if labels else data.setting
+    return run_two_inputs(method.make(seed, quick, setting), near, far, labels=labels)
 
 
 def _coincidence(data: BenchData, method: Method, train: Any, test: Any, quick: bool, seed: int) -> Judged:

@@ -21,7 +21,18 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["PAPER_F1", "SETTING", "WINDOWS", "Examples", "paper_rows", "rf_augment", "rf_examples", "run_rf"]
+__all__ = [
+    "PAPER_F1",
+    "QUICK_SETTING",
+    "SETTING",
+    "WINDOWS",
+    "Examples",
+    "paper_augment",
+    "paper_rows",
+    "rf_augment",
+    "rf_examples",
+    "run_rf",
+]
 
 #: F1 in the paper's Table 3, by the name of the method here.
 PAPER_F1: dict[str, float] = {
@@ -43,30 +54,54 @@ WINDOWS = 4000
 Tell = Callable[[str], None]
 
 
-def rf_augment(s: Tensor, q: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def paper_augment(s: Tensor, q: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """The paper's transformations of scaled windows, drawn anew for every batch.
 
     Noise of 0.1 deviations on each input, and the beam rolled by 0 to 10 points.
     """
     import torch
 
-    s = s + 0.1 * torch.randn(s.shape, generator=generator)
-    q = q + 0.1 * torch.randn(q.shape, generator=generator)
     points = q.shape[2]
     shift = torch.randint(0, 11, (len(q), 1), generator=generator)
     places = (torch.arange(points)[None, :] - shift) % points
-    return s, q.gather(2, places[:, None, :].expand(-1, q.shape[1], -1))
+    rolled = q.gather(2, places[:, None, :].expand(-1, q.shape[1], -1))
+    # In place: a fresh array of this size costs as much as the network's step.
+    rolled.add_(torch.randn(q.shape, generator=generator), alpha=0.1)
+    return s + 0.1 * torch.randn(s.shape, generator=generator), rolled
 
 
-#: The preset for RF stations: arguments of :class:`coad.learned.CoAD`.
+def rf_augment(s: Tensor, q: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """The paper's transformations, and each input of each row turned upside down with probability ½.
+
+    Amplitude may go up or down, and the beam's energy with it: two coincident modes. From random weights the
+    straight line is found first (both up, or both down), and where one network does not flag a mode yet, the
+    other gains nothing by flagging it: training stays at one sign. With signs drawn for each input by itself the
+    straight line has no coincidence, and the size of a change is what is left to learn.
+    """
+    import torch
+
+    s, q = paper_augment(s, q, generator)
+    sign = 2.0 * torch.randint(0, 2, (2, len(s), 1, 1), generator=generator) - 1.0
+    return s.mul_(sign[0]), q.mul_(sign[1])
+
+
+#: The preset for RF stations: arguments of :class:`coad.learned.CoAD`. Compared by F̂ (α = 0.2) of 1,000 windows
+#: outside training, on simulations that no table uses (seeds 101 and 102, one run each): 80 epochs without a margin
+#: 0.80 in the mean at rate 5e-3 and 0.81 at 1e-2, a difference within noise; on seed 101 alone, 40 epochs with the
+#: default margin 0.76, and 0.78 with batches of 500. Margin and epochs were not varied apart. F1 on these two
+#: simulations was seen meanwhile, and led to trying no margin. Turning signs was not chosen by F̂ (on seed 101 the
+#: validation F̂ was higher without, 0.91 to 0.84, and F1 lower), but because half of all steps and drifts were missed.
 SETTING: dict[str, Any] = {
     "net": "rf",
     "augment": rf_augment,
     "batch_size": 200,
-    "lr": 5e-3,
+    "lr": 1e-2,
+    "margin": 0.0,
     "epochs": 80,
     "n_seeds": 3,
 }
+#: The same for ``--quick``: smaller batches, so that fewer windows still make enough steps.
+QUICK_SETTING: dict[str, Any] = {**SETTING, "batch_size": 100, "epochs": 60, "n_seeds": 2}
 
 
 @dataclass(frozen=True)
