@@ -209,6 +209,32 @@ def test_labels_of_test_rows_do_not_move_the_threshold_without_labels():
     assert judge_pair((s, q), (s, q), None, own=None).best is None
 
 
+def test_a_method_without_a_sign_is_judged_by_the_better_side_where_labels_judge():
+    rng = np.random.default_rng(0)
+    label = rng.random(400) < 0.1
+    s, q = (rng.normal(size=(400, 2)) - 6 * label[:, None] for _ in range(2))  # events are low
+    pairs = Pairs(s.astype(np.float32), q.astype(np.float32), label=label)
+
+    class Projection:
+        sign_is_free = False
+
+        def fit(self, s, q, label=None):
+            return self
+
+        def scores(self, s, q):
+            return s[:, 0].astype(float), q[:, 0].astype(float)
+
+        def predict(self, s, q):
+            return None
+
+    (signed,) = run_two_inputs(Projection(), pairs, pairs, labels=False)
+    Projection.sign_is_free = True
+    (free,) = run_two_inputs(Projection(), pairs, pairs, labels=False)
+    assert signed.best < 0.4
+    assert free.best > 0.95
+    assert free.ours == signed.ours  # without labels nothing may turn it
+
+
 def test_an_unknown_method_is_answered_with_the_nearest_names():
     with pytest.raises(InputError, match="nearest is omnianomaly"):
         chosen_methods(["omnianomly"], "rf", regimes=False, labelled=True)

@@ -151,8 +151,11 @@ def test_roles_follow_the_size_of_the_mode_that_a_typical_row_is_in():
     even = np.array([0.04, 0.045, 0.05, 0.055])
     assert all(role == "regime" for role, _ in assign_roles(even, 0.1))
     assert all(role == "regime" for role, _ in assign_roles(size, 0.02))
-    isolated = assign_roles(np.array([0.5, 0.42, 0.08, 0.09]), 0.1, np.array([0.0, 0.0, 0.9, 0.9]))
-    assert [role for role, _ in isolated] == ["regime", "regime", "rare", "rare"]
+    several = np.array([0.2, 0.2, 0.2, 0.2, 0.1, 0.1])
+    isolated = assign_roles(several, 0.1, np.array([0.0, 0.0, 0.1, 0.1, 0.9, 0.2]))
+    assert [role for role, _ in isolated][4:] == ["rare", "regime"]
+    blocks = assign_roles(several, 0.1, np.full(6, 0.9))  # every regime comes in one stretch
+    assert all(role == "regime" for role, _ in blocks)
 
 
 def test_neighbours_are_the_nearest_other_rows():

@@ -33,6 +33,7 @@ class PairedNets(ABC):
     """Train several starts side by side; keep the one with the best objective on held-out rows."""
 
     needs_labels = False
+    sign_is_free = True  #: the objective is the same if both scores change their sign
 
     def __init__(
         self,
@@ -148,6 +149,7 @@ class SupervisedNets(PairedNets):
     """The ceiling: the cross-entropy of p_s · p_q against labels (the paper's SNN)."""
 
     needs_labels = True
+    sign_is_free = False
 
     def objective(self, z_s: Tensor, z_q: Tensor, label: Tensor) -> Tensor:
         log_p = (F.logsigmoid(z_s) + F.logsigmoid(z_q)).clamp(max=-1e-6)

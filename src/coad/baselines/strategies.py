@@ -93,16 +93,20 @@ def run_two_inputs(method: TwoInputs, train: Pairs, test: Pairs, *, labels: bool
     if scores[0] is scores[1]:  # one joint score: there is no pair of thresholds to set
         judged = judge_single(scores[0], test.label, None, own=own)
         return [Judged(JOINT, judged.own, None, judged.best, judged.average_precision)]
-    return [
-        judge_pair(
-            method.scores(train.s, train.q),
-            scores,
-            test.label,
-            own=own,
-            context=train.context,
-            strategy=JOINT,
-        )
-    ]
+    known = method.scores(train.s, train.q)
+    judged = judge_pair(known, scores, test.label, own=own, context=train.context, strategy=JOINT)
+    if test.label is None or not getattr(method, "sign_is_free", False):
+        return [judged]
+    # Correlation does not say which side is anomalous. What the labels choose, the best threshold and the
+    # ranking, may choose the side too: a peer is not to lose by a sign.
+    turned = judge_pair(
+        (-known[0], -known[1]), (-scores[0], -scores[1]), test.label, own=None, strategy=JOINT
+    )
+    assert judged.best is not None
+    assert turned.best is not None
+    if turned.best <= judged.best:
+        return [judged]
+    return [Judged(JOINT, judged.own, judged.ours, turned.best, turned.average_precision)]
 
 
 def judge_pair(

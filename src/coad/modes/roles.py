@@ -14,7 +14,7 @@ Role = Literal["regime", "rare", "ignore"]
 
 #: A rare mode has at most this part of the rows of the mode that a typical row is in.
 _SMALL = 1.0 / 3.0
-#: A mode that lies in stretches of time this much denser than its size, and is small, is an episode.
+#: A mode that keeps to so much less of the time than a typical mode does, and is small, is an episode.
 _ISOLATED = 0.5
 
 
@@ -26,13 +26,14 @@ def assign_roles(
     A mode is rare if it has at most ``max_rare`` of the rows and at most a third as many as the mode that a
     typical row is in (the median over rows, not over modes: many small kinds do not make
     each other common). ``isolation`` (0: spread over all time, 1: in one stretch) makes a mode rare
-    that is small, but not that small.
+    that is small, but not that small, if the others are not in stretches too.
 
     >>> [role for role, _ in assign_roles(np.array([0.5, 0.3, 0.15, 0.02]), 0.1)]
     ['regime', 'regime', 'regime', 'rare']
     """
     found: list[tuple[Role, str]] = []
     typical = _typical(size)
+    usual = 0.0 if isolation is None else float(np.median(isolation))
     for k, part in enumerate(size):
         if part > max_rare:
             found.append(("regime", f"{part:.1%} of the rows, more than max_rare = {max_rare:g}"))
@@ -41,7 +42,7 @@ def assign_roles(
             found.append(
                 ("rare", f"{part:.2%} of the rows; a typical row's mode has {times:.1f} times as many")
             )
-        elif isolation is not None and isolation[k] >= _ISOLATED and part < typical:
+        elif isolation is not None and isolation[k] - usual >= _ISOLATED and part < typical:
             found.append(("rare", f"{part:.2%} of the rows, in few stretches of time"))
         else:
             found.append(("regime", f"{part:.2%} of the rows, about as many as a typical row's mode"))
