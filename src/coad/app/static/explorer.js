@@ -252,7 +252,8 @@ async function explain(pair) {
     if (opened !== pair) return;
     Pictures.input('event-s', why.s);
     Pictures.input('event-q', why.q);
-    table('event-why', ['what made the networks speak', 'where', 'share'], why.lines);
+    if (why.lines.length) table('event-why', ['what made the networks speak', 'where', 'share'], why.lines);
+    else $('event-why').textContent = 'Orange is what made each network speak, blue what spoke against.';
   } catch (error) { $('event-why').textContent = String(error.message || error); }
 }
 

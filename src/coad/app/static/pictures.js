@@ -114,7 +114,7 @@ const Pictures = (() => {
     }
     if (data.kind === 'image') {
       place.style.height = '300px';
-      const shown = data.images.map((z, i) => ({ type: 'heatmap', z, colorscale: 'Greys', reversescale: true, xaxis: `x${i + 1}`, yaxis: `y${i + 1}`, showscale: i === 0, colorbar: { thickness: 8 } }));
+      const shown = data.images.map((z, i) => ({ type: 'heatmap', z, colorscale: 'Greys', xaxis: `x${i + 1}`, yaxis: `y${i + 1}`, showscale: i === 0, colorbar: { thickness: 8 } }));
       if (data.spoke) data.spoke.forEach((z, i) => shown.push({ type: 'heatmap', z, colorscale: scale.colorscale, zmid: 0, xaxis: `x${data.images.length + i + 1}`, yaxis: `y${data.images.length + i + 1}`, showscale: false }));
       const more = { grid: { rows: 1, columns: shown.length, pattern: 'independent' } };
       shown.forEach((_, i) => {
