@@ -45,7 +45,7 @@ def assign_roles(
         elif isolation is not None and isolation[k] - usual >= _ISOLATED and part < typical:
             found.append(("rare", f"{part:.2%} of the rows, in few stretches of time"))
         else:
-            found.append(("regime", f"{part:.2%} of the rows, about as many as a typical row's mode"))
+            found.append(("regime", f"{part:.2%} of the rows, over a third of a typical row's mode"))
     return found
 
 
