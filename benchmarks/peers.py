@@ -6,6 +6,7 @@ Delete the file to measure anew.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from benchmarks._results import record
@@ -20,21 +21,33 @@ SPLITS, SEED = 5, 1
 
 
 def run() -> None:
+    """``COAD_BENCH_DATA``, ``COAD_BENCH_METHODS`` (names with commas) and ``COAD_BENCH_SPLITS`` ask for a part."""
     store = Path(__file__).parent / "peers.parquet"
-    for name in NAMES:
+    methods = os.environ.get("COAD_BENCH_METHODS")
+    splits = int(os.environ.get("COAD_BENCH_SPLITS", SPLITS))
+    for name in os.environ.get("COAD_BENCH_DATA", ",".join(NAMES)).split(","):
         data = bench_data(name, seed=SEED)
-        done = run_peers([data], splits=SPLITS, random_state=SEED, store=store, progress=print)
-        record(f"peers-{name}", f"Methods side by side: {name}", _body(name, done))
+        done = run_peers(
+            [data],
+            methods=(methods or "all").split(","),
+            splits=splits,
+            random_state=SEED,
+            store=store,
+            progress=print,
+        )
+        part = f"-{methods.replace(',', '-')}" if methods else ""
+        title = f"Methods side by side: {name}" + (f" ({methods}, {splits} splits)" if methods else "")
+        record(f"peers-{name}{part}", title, _body(name, done, splits))
 
 
-def _body(name: str, done: PeersRun) -> str:
+def _body(name: str, done: PeersRun, splits: int) -> str:
     import torch
     from pyod.version import __version__ as pyod
 
     paper = {"rf": PAPER_F1, "milling": PAPER_MILLING}.get(name, {})
     beside = ", ".join(f"{method} {value:.2f}" for method, value in paper.items())
     parts = [
-        f"{done.sources[name]}. {SPLITS} splits, seed {SEED}; torch {torch.__version__}, PyOD {pyod}.",
+        f"{done.sources[name]}. {splits} splits, seed {SEED}; torch {torch.__version__}, PyOD {pyod}.",
         to_markdown(done.lines()),
         verdict(done),
     ]
