@@ -14,7 +14,7 @@ let opened = null;   // the pair in the dialog
 const view = { threshold_s: 0.5, threshold_q: 0.5, beta: 1, regime: -1, start: null, end: null, kind: '', mark: '', sort: 'strongest', show: 'events', page: 0 };
 
 // Read by the tests in a browser: how long it took from a move to its numbers, and how many answers came.
-window.coad = { latencies: [], answers: 0, firstPicture: null, view };
+window.coad = { latencies: [], answers: 0, interactive: null, firstPicture: null, view };
 
 async function ask(path, options) {
   const answer = await fetch(path, options);
@@ -54,6 +54,7 @@ async function go() {
       const answer = await ask(`api/look?${query(wish.tune ? { tune: 1 } : {})}`);
       if (wish.waiting) continue;  // stale already
       show(answer);
+      if (window.coad.interactive === null) window.coad.interactive = performance.now();
       trouble(null);
       window.coad.latencies.push(performance.now() - since);
       window.coad.answers += 1;
@@ -141,7 +142,17 @@ async function mark(pair, verdict) {
   }
 }
 
+// Plotly is large: numbers and gallery do not wait for it.
+const plotly = new Promise((ready, failed) => {
+  if (window.Plotly) ready();
+  $('plotly').addEventListener('load', () => ready());
+  $('plotly').addEventListener('error', () => failed(new Error('the pictures could not be loaded; reload the page')));
+});
+
 async function pictures() {
+  try {
+    await plotly;
+  } catch (error) { trouble(error); return; }
   const numbers = latest.numbers;
   Pictures.scatter(world.points, view.threshold_s, view.threshold_q);
   Pictures.timeline(latest.timeline, world.clock && world.clock.dates);
@@ -152,6 +163,7 @@ async function pictures() {
     } catch (error) { trouble(error); return; }
   }
   Pictures.surface(heights.data, numbers);
+  listen();
   if (window.coad.firstPicture === null) window.coad.firstPicture = performance.now();
   if (more && $('more').open) tests();
 }
@@ -240,6 +252,7 @@ async function open(pair) {
     $('event').dataset.mark = one.mark || '';
     $('event-why').replaceChildren();
     if (!$('event').open) $('event').showModal();
+    await plotly;
     Pictures.input('event-s', one.s);
     Pictures.input('event-q', one.q);
     if (world.why) explain(pair);
@@ -351,34 +364,44 @@ function begin() {
   return setTime;
 }
 
+// A picture takes clicks once it is drawn; the surface may be drawn later than the others, or never.
+const heard = new Set();
+let setTime = null;
+function listen() {
+  const answers = {
+    scatter: ['plotly_click', (event) => open(event.points[0].customdata)],
+    timeline: ['plotly_relayout', (event) => {
+      const [low, high] = [event['xaxis.range[0]'], event['xaxis.range[1]']];
+      if (low === undefined || !world.clock) return;
+      const seconds = (one) => (world.clock.dates ? Date.parse(`${String(one).replace(' ', 'T')}Z`) / 1000 : Number(one));
+      setTime(seconds(low), seconds(high));
+      view.page = 0;
+      look();
+    }],
+    surface: ['plotly_click', (event) => {
+      const taken = event.points[0].customdata;
+      if (!taken) return;
+      $('follow').checked = false;
+      [view.threshold_s, view.threshold_q] = taken;
+      view.page = 0;
+      look();
+    }],
+  };
+  for (const [id, [event, answer]] of Object.entries(answers)) {
+    if (heard.has(id) || !$(id).on) continue;
+    $(id).on(event, answer);
+    heard.add(id);
+  }
+}
+
 async function main() {
   try {
     world = await ask('api/start');
   } catch (error) { trouble(error); return; }
-  const setTime = begin();
+  setTime = begin();
   $('verdict').textContent = 'Testing against chance…';
   wish.since = performance.now();
   look();
-  await Pictures.scatter(world.points, view.threshold_s, view.threshold_q);
-  $('scatter').on('plotly_click', (event) => open(event.points[0].customdata));
-  await Pictures.timeline({ counts: [0], low: 0, high: 1 }, false);
-  $('timeline').on('plotly_relayout', (event) => {
-    const [low, high] = [event['xaxis.range[0]'], event['xaxis.range[1]']];
-    if (low === undefined || !world.clock) return;
-    const seconds = (one) => (world.clock.dates ? Date.parse(`${String(one).replace(' ', 'T')}Z`) / 1000 : Number(one));
-    setTime(seconds(low), seconds(high));
-    view.page = 0;
-    look();
-  });
-  await Plotly.newPlot('surface', []);
-  $('surface').on('plotly_click', (event) => {
-    const taken = event.points[0].customdata;
-    if (!taken) return;
-    $('follow').checked = false;
-    [view.threshold_s, view.threshold_q] = taken;
-    view.page = 0;
-    look();
-  });
   wait();
 }
 
