@@ -180,7 +180,7 @@ def test_the_report_opens_without_a_word_of_complaint(home, opened, tmp_path, mo
 
 
 def ready(page):
-    until(page, "window.coad !== undefined && window.coad.firstPicture !== null && window.coad.answers > 0")
+    until(page, "window.coad !== undefined && window.coad.allPictures !== null && window.coad.answers > 0")
 
 
 def moved(page, element, value):
@@ -247,8 +247,35 @@ def test_sliders_change_the_numbers_to_what_the_library_computes(home, serve, op
     check()
     latencies = page.evaluate("window.coad.latencies")
     BUILD.mkdir(exist_ok=True)
-    told = {"latencies_ms": latencies, "first_picture_ms": page.evaluate("window.coad.firstPicture")}
+    told = {
+        "latencies_ms": latencies,
+        **{name: page.evaluate(f"window.coad.{name}") for name in ("firstPicture", "allPictures")},
+    }
     (BUILD / "explorer-latency.json").write_text(json.dumps(told))  # reported, not asserted by the clock
+
+
+def test_the_scatter_does_not_wait_for_plotly_and_opens_its_points(serve, opened):
+    page = opened("about:blank")
+    page.route("**/plotly.min.js", lambda asked: None)  # it never comes
+    page.goto(serve().address, wait_until="commit")
+    until(page, "window.coad !== undefined && window.coad.firstPicture !== null")
+    painted = "(() => { const c = document.querySelector('#scatter canvas'); return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some((one) => one > 0); })()"
+    assert page.evaluate(painted)
+    label = page.locator("#scatter canvas").get_attribute("aria-label")
+    drawn, flagged = map(int, re.findall(r"(\d+) ", label)[-2:])
+    assert 0 < flagged < drawn <= 1500
+    width, height = page.evaluate(
+        "(() => { const c = document.querySelector('#scatter canvas'); return [c.clientWidth, c.clientHeight]; })()"
+    )
+    for x in range(60, width, 5):  # somewhere along a diagonal there is a point to open
+        page.locator("#scatter canvas").click(
+            position={"x": x, "y": height - 44 - (x - 58) * (height - 52) / (width - 68)}
+        )
+        page.wait_for_timeout(30)
+        if page.evaluate("document.getElementById('event').open"):
+            break
+    assert "p_s = " in page.inner_text("#event-s-title")
+    assert page.evaluate("window.coad.allPictures") is None
 
 
 def test_marks_survive_a_reload_and_a_kill_and_exports_open(serve, opened, tmp_path):

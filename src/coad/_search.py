@@ -174,7 +174,7 @@ def _edges(low: int, high: int, steps: int) -> IntArray:
     return np.unique(np.concatenate([fine, np.round(wide).astype(np.int64)]))
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _groups(score, rows):  # type: ignore[no-untyped-def]
     """Thresholds, ends and the group of each row, from the rows sorted by falling score."""
     of_row = np.full(len(score), _NO_GROUP, np.int32)
@@ -214,7 +214,7 @@ def _chance_rows(joint_low, joint_high, only_s, only_q, a, b, n, kind, naive):  
     return chance
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _evaluate(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k):  # type: ignore[no-untyped-def]
     """The objective at node (p, t) and its joint rows."""
     joint = 0.0
@@ -229,7 +229,7 @@ def _evaluate(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k):  #
     return (joint - chance) / (u * joint + k), joint
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _bound(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k):  # type: ignore[no-untyped-def]
     """No pair in the box between nodes (p, t) and (p + 1, t + 1) exceeds this."""
     joint = 0.0
@@ -254,7 +254,7 @@ def _bound(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k):  # ty
     return (joint - chance) / (u * joint + k), joint
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _cumulate(counts, rows, columns, strata):  # type: ignore[no-untyped-def]
     for p in range(rows):
         for t in range(1, columns):
@@ -266,7 +266,7 @@ def _cumulate(counts, rows, columns, strata):  # type: ignore[no-untyped-def]
                 counts[p, t, c] += counts[p - 1, t, c]
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _grid(  # type: ignore[no-untyped-def]
     ends_s, ends_q, group_q_by_s, group_s_by_q, code_by_s, code_by_q, strata, edges_s, edges_q
 ):
@@ -304,7 +304,7 @@ def _grid(  # type: ignore[no-untyped-def]
     return counts, flagged_s, flagged_q
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _sift(edges_s, edges_q, counts, flagged_s, flagged_q, sizes, kinds, naive, u, k, best):  # type: ignore[no-untyped-def]
     """Note the best node in ``best``; return the boxes that may hold a better pair, and their bounds."""
     cells_s, cells_q = len(edges_s) - 1, len(edges_q) - 1
@@ -328,7 +328,7 @@ def _sift(edges_s, edges_q, counts, flagged_s, flagged_q, sizes, kinds, naive, u
     return boxes[:found].copy(), bounds[:found].copy()
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _refine(  # type: ignore[no-untyped-def]
     ends_s,
     ends_q,

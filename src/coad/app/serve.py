@@ -8,14 +8,17 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from coad.exceptions import CoadError, InputError
 
 if TYPE_CHECKING:
     from coad.app.state import Explorer
 
-__all__ = ["bound_socket", "serve"]
+__all__ = ["bound_socket", "get_ready", "serve"]
 
 HOST = "127.0.0.1"
 
@@ -37,17 +40,33 @@ def bound_socket(port: int = 0) -> socket.socket:
     return listening
 
 
+def get_ready() -> None:
+    """Refuse at once where a package is missing; load the slow ones in the background, while rows are scored."""
+    for name in ("fastapi", "uvicorn", "plotly"):
+        if find_spec(name) is None:
+            raise CoadError(f"the explorer needs {name}: pip install 'coad[app]'")
+    threading.Thread(target=_load, name="coad-load", daemon=True).start()
+
+
+def _load() -> None:
+    import uvicorn  # noqa: F401
+
+    import coad.app.server  # noqa: F401
+    from coad._search import PairSearch
+
+    few = np.linspace(0.0, 1.0, 8)
+    PairSearch(few, few).maximise(beta=1.0, alpha=0.1)  # compiled code is read from its cache
+
+
 def serve(
     explorer: Explorer, listening: socket.socket, *, open_browser: bool, say: Callable[[str], None]
 ) -> None:
     """Serve until interrupted; the address with its token goes to ``say``."""
-    try:
-        import uvicorn
+    import uvicorn
 
-        from coad.app.desk import Desk
-        from coad.app.server import make_app
-    except ImportError as error:
-        raise CoadError(f"the explorer needs {error.name}: pip install 'coad[app]'") from None
+    from coad.app.desk import Desk
+    from coad.app.server import make_app
+
     desk = Desk(explorer)
     token = secrets.token_urlsafe(18)
     port = int(listening.getsockname()[1])

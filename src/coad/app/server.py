@@ -210,14 +210,11 @@ def _own_files() -> dict[str, tuple[bytes, str]]:
         "css": "text/css; charset=utf-8",
     }
     own = {}
-    for name in ("index.html", "explorer.js", "pictures.js", "explorer.css"):
+    for name in ("index.html", "explorer.js", "pictures.js", "scatter.js", "explorer.css"):
         content = files("coad.app").joinpath("static", name).read_bytes()
         own[name] = (content, kinds[name.rpartition(".")[2]])
     own["common.css"] = (COMMON_STYLE.encode(), kinds["css"])
-    try:
-        plotly = files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
-    except (ModuleNotFoundError, FileNotFoundError):
-        raise CoadError("the pictures need plotly: pip install 'coad[plot]'") from None
+    plotly = files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
     own["plotly.min.js"] = (plotly, kinds["js"])
     return own
 

@@ -33,13 +33,14 @@ def explore(
 ) -> None:
     """Look at events, move the thresholds, and mark what is real."""
     from coad.app.marks import Marks, marks_beside
-    from coad.app.serve import bound_socket, serve
+    from coad.app.serve import bound_socket, get_ready, serve
     from coad.cli._options import name_bad_files, notes, one_or_two, total_rows
     from coad.cli._progress import progress
     from coad.recipe import load_model
 
     source = one_or_two(file, s_file, q_file)
     # What can be refused at once is refused before minutes of scoring.
+    get_ready()
     listening = bound_socket(port)
     detector, recipe = load_model(model)
     with Marks(marks_beside(model) if marks is None else marks) as kept:

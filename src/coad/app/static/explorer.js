@@ -14,7 +14,7 @@ let opened = null;   // the pair in the dialog
 const view = { threshold_s: 0.5, threshold_q: 0.5, beta: 1, regime: -1, start: null, end: null, kind: '', mark: '', sort: 'strongest', show: 'events', page: 0 };
 
 // Read by the tests in a browser: how long it took from a move to its numbers, and how many answers came.
-window.coad = { latencies: [], answers: 0, interactive: null, firstPicture: null, view };
+window.coad = { latencies: [], answers: 0, firstPicture: null, allPictures: null, view };
 
 async function ask(path, options) {
   const answer = await fetch(path, options);
@@ -54,7 +54,7 @@ async function go() {
       const answer = await ask(`api/look?${query(wish.tune ? { tune: 1 } : {})}`);
       if (wish.waiting) continue;  // stale already
       show(answer);
-      if (window.coad.interactive === null) window.coad.interactive = performance.now();
+      if (window.coad.firstPicture === null) window.coad.firstPicture = performance.now();
       trouble(null);
       window.coad.latencies.push(performance.now() - since);
       window.coad.answers += 1;
@@ -90,6 +90,7 @@ function show(answer) {
   $('page').textContent = ` ${answer.page + 1} of ${answer.pages} `;
   $('before').disabled = answer.page === 0;
   $('after').disabled = answer.page + 1 >= answer.pages;
+  Scatter.draw(world.points, view.threshold_s, view.threshold_q);
   $('gallery').replaceChildren(...answer.cards.map(card));
   if (!answer.cards.length) {
     const said = document.createElement('p');
@@ -142,7 +143,7 @@ async function mark(pair, verdict) {
   }
 }
 
-// Plotly is large: numbers and gallery do not wait for it.
+// Plotly is large: numbers, gallery and scatter do not wait for it.
 const plotly = new Promise((ready, failed) => {
   if (window.Plotly) ready();
   $('plotly').addEventListener('load', () => ready());
@@ -154,7 +155,6 @@ async function pictures() {
     await plotly;
   } catch (error) { trouble(error); return; }
   const numbers = latest.numbers;
-  Pictures.scatter(world.points, view.threshold_s, view.threshold_q);
   Pictures.timeline(latest.timeline, world.clock && world.clock.dates);
   if (!heights || heights.beta !== view.beta) {
     const beta = view.beta;
@@ -164,7 +164,7 @@ async function pictures() {
   }
   Pictures.surface(heights.data, numbers);
   listen();
-  if (window.coad.firstPicture === null) window.coad.firstPicture = performance.now();
+  if (window.coad.allPictures === null) window.coad.allPictures = performance.now();
   if (more && $('more').open) tests();
 }
 
@@ -284,6 +284,7 @@ function place(side, value) {
 
 function begin() {
   document.title = `${world.names} · coad`;
+  Scatter.begin(open);
   $('title').textContent = world.names;
   world.betas = world.betas.map(number);
   world.start = world.start.map(number);
@@ -369,7 +370,6 @@ const heard = new Set();
 let setTime = null;
 function listen() {
   const answers = {
-    scatter: ['plotly_click', (event) => open(event.points[0].customdata)],
     timeline: ['plotly_relayout', (event) => {
       const [low, high] = [event['xaxis.range[0]'], event['xaxis.range[1]']];
       if (low === undefined || !world.clock) return;

@@ -31,28 +31,6 @@ const Pictures = (() => {
   // Text of users in a picture: Plotly reads a little HTML there, so its signs are taken away.
   const text = (value) => String(value).replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;');
 
-  const logit = (p) => Math.log10(Math.min(Math.max(p, 1e-7), 1 - 1e-7) / (1 - Math.min(Math.max(p, 1e-7), 1 - 1e-7)));
-  const TICKS = [1e-6, 1e-4, 0.01, 0.1, 0.5, 0.9, 0.99, 1 - 1e-4, 1 - 1e-6];
-  const TICK_TEXT = ['10⁻⁶', '10⁻⁴', '0.01', '0.1', '0.5', '0.9', '0.99', '1−10⁻⁴', '1−10⁻⁶'];
-
-  function scatter(points, t_s, t_q) {
-    const inside = [], outside = [];
-    points.p_s.forEach((p, i) => (p >= t_s && points.p_q[i] >= t_q ? inside : outside).push(i));
-    const trace = (rows, name, colour, symbol) => ({
-      x: rows.map((i) => points.x[i]), y: rows.map((i) => points.y[i]), customdata: rows.map((i) => points.pair[i]), type: 'scatter',
-      mode: 'markers', name, marker: { color: colour, symbol, size: 5, opacity: 0.6 }, hovertemplate: 'click to open<extra>' + name + '</extra>',
-    });
-    const all = points.x.concat(points.y);
-    const low = all.reduce((a, b) => Math.min(a, b), 0) - 0.3, high = all.reduce((a, b) => Math.max(a, b), 0) + 0.3;
-    const axis = { tickvals: TICKS.map(logit), ticktext: TICK_TEXT, range: [low, high], tickangle: 0 };
-    const line = { color: night.matches ? SKY : BLUE, dash: 'dash', width: 2 };
-    const shapes = [];
-    if (Number.isFinite(t_s)) shapes.push({ type: 'line', x0: logit(t_s), x1: logit(t_s), y0: 0, y1: 1, yref: 'paper', line });
-    if (Number.isFinite(t_q)) shapes.push({ type: 'line', y0: logit(t_q), y1: logit(t_q), x0: 0, x1: 1, xref: 'paper', line });
-    return draw('scatter', [trace(outside, 'not flagged', GREY, 'circle'), trace(inside, 'flagged', RED, 'diamond')],
-      { xaxis: { ...axis, title: { text: 'p_s' } }, yaxis: { ...axis, title: { text: 'p_q', standoff: 10 } }, shapes }, () => scatter(points, t_s, t_q));
-  }
-
   function surface(data, numbers) {
     if (!data) { document.getElementById('surface').textContent = 'An input takes one value in more than half of the rows.'; return null; }
     const ticks = [1e-5, 1e-4, 1e-3, 0.01, 0.1, 0.5];
@@ -143,5 +121,5 @@ const Pictures = (() => {
   }
 
   night.addEventListener('change', () => known.forEach((repeat) => repeat()));
-  return { scatter, surface, timeline, curve, scanned, chance, history, input };
+  return { surface, timeline, curve, scanned, chance, history, input };
 })();
