@@ -86,7 +86,7 @@ const Pictures = (() => {
     const scale = { colorscale: [[0, BLUE], [0.5, night.matches ? '#39424c' : '#dfe3e8'], [1, RED]], cmid: 0 };
     if (data.kind === 'bars') {
       place.style.height = `${60 + 22 * data.names.length}px`;
-      return draw(id, [{ type: 'bar', orientation: 'h', y: data.names.map((_, i) => i), x: data.deviations, marker: data.spoke ? { color: data.spoke, ...scale, showscale: true, colorbar: { thickness: 8, title: { text: 'spoke' } } } : { color: BLUE },
+      return draw(id, [{ type: 'bar', orientation: 'h', y: data.names.map((_, i) => i), x: data.deviations, marker: data.spoke ? { color: data.spoke, ...scale, showscale: data.names.length > 5, colorbar: { thickness: 8, nticks: 3, title: { text: 'spoke' } } } : { color: BLUE },
         text: data.values.map((one) => one.toPrecision(4)), customdata: data.spoke || data.values.map(() => 0), hovertemplate: `%{text}, %{x:+.1f} deviations${data.spoke ? ', spoke %{customdata:.3g}' : ''}<extra></extra>` }],
       { xaxis: { title: { text: 'deviations from the usual' } }, yaxis: { tickvals: data.names.map((_, i) => i), ticktext: data.names.map((one) => text(one.length > 24 ? one.slice(0, 23) + '…' : one)), autorange: 'reversed' } }, again);
     }
