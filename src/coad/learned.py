@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 import logging
-import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,25 +14,22 @@ from sklearn.base import BaseEstimator
 
 from coad._typing import ArrayLike, BoolArray, FloatArray
 from coad.exceptions import InputError, NoCoincidenceWarning, NotFittedError
-from coad.inference import MAX_PLAUSIBLE_RATE
 from coad.objective import Preset
 from coad.scaling import Scaler
 from coad.training.configure import (
     blueprints_for,
     checked_betas,
-    forced_plan,
     seed_of,
     settings_for,
     warn_of_small_batches,
 )
-from coad.training.duo import Rows, StoredRows, fingerprint
+from coad.training.duo import StoredRows
+from coad.training.heads import plausible_rate, train_heads
 from coad.training.inputs import as_context, as_pair, reject_constant, scaled_blocks, unpacked
-from coad.training.judge import Evaluation, judge, verdict
-from coad.training.model import Blueprint, Fitted, SeedReport, absorb, fold
-from coad.training.null import p_value
-from coad.training.seeds import estimated_alpha, report_seeds, train_seeds
+from coad.training.judge import Evaluation, judge
+from coad.training.model import Fitted, SeedReport, absorb
 from coad.training.split import Split, hold_out
-from coad.training.trainer import Augment, Schedule, Settings
+from coad.training.trainer import Augment, Schedule
 
 __all__ = ["CoAD", "Fitted", "load"]
 
@@ -197,81 +192,21 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         # Fancy indexing of the whole would double the memory; rows are taken and scaled batch by batch.
         scalers = (self.scaler_s_, self.scaler_q_)
         parts = [StoredRows((rows_s, rows_q), scalers, index, labels, codes) for index in (train, held)]
-        self._train(blueprints, settings, heads, parts[0], parts[1], betas, seed)
+        found = train_heads(self, blueprints, settings, heads, (parts[0], parts[1]), betas)
+        self.alpha_, self.alpha_how_ = found.alpha, found.how
+        self.fitted_, self.history_, self.plan_ = found.fitted, found.histories, found.plan
+        self.random_state_, self.blueprints_ = seed, blueprints
         self.dismissed_, self.kinds_ = (), None
-        return self
-
-    def _train(
-        self,
-        blueprints: tuple[Blueprint, Blueprint],
-        settings: Settings,
-        heads: tuple[float, ...],
-        train: Rows,
-        held: Rows,
-        betas: tuple[float, ...],
-        seed: int,
-    ) -> None:
-        folder = None if self.checkpoint is None else Path(self.checkpoint)
-        seeds = [seed + i for i in range(self.n_seeds)]
-        common: dict[str, Any] = {
-            "augment": self.augment,
-            "forced": forced_plan(self),
-            "checkpoint_seconds": self.checkpoint_seconds,
-            "identity": {"data": fingerprint(train, held), "nets": [b.to_dict() for b in blueprints]},
-            "verbose": self.verbose,
-        }
-        pilot = None
-        if settings.alpha is None and not math.isinf(heads[-1]):
-            # A network of the user's has no spare output for a recall head: a short run finds α first.
-            short = replace(settings, beta=(math.inf,) * len(heads), epochs=max(1, settings.epochs // 3))
-            where = None if folder is None else folder / "pilot"
-            first = train_seeds(
-                blueprints, seeds[:2], short, train, held, plan=None, checkpoint=where, **common
-            )
-            pilot = estimated_alpha(first.snapshots)
-            settings = replace(settings, alpha=pilot)
-        run = train_seeds(blueprints, seeds, settings, train, held, plan=None, checkpoint=folder, **common)
-        if pilot is not None:
-            alpha, how = (
-                pilot,
-                "the largest TP that a short first run with beta = inf reached on validation data",
-            )
-        elif self.alpha == "auto":
-            alpha = estimated_alpha(run.snapshots)
-            how = "the largest TP that a recall head (beta = inf) reached on validation data, over all seeds"
-        else:
-            alpha, how = float(self.alpha), "given"
-        self.alpha_, self.alpha_how_ = alpha, how
-        self.history_, self.plan_ = run.histories, run.plan.to_dict()
-        self.random_state_ = seed
-        self.blueprints_ = blueprints
-        self.fitted_: dict[float, Fitted] = {}
-        for beta in betas:
-            table, best = report_seeds(run.snapshots, beta, alpha)
-            null = np.max([x.null_maxima for x in run.snapshots if x.beta == beta], axis=0)
-            chance = p_value(best.correlation, null)
-            found = chance <= self.significance and best.true_positives > 0
-            head = heads.index(beta)
-            scorers = [
-                fold(b, best.weights, side, head, len(heads), normalised=self.preset == "robust")
-                for b, side in zip(blueprints, "sq", strict=True)
-            ]
-            self.fitted_[beta] = Fitted(
-                beta,
-                *scorers,
-                seeds=table,
-                seed=best.seed,
-                p_value=chance,
-                status=verdict(found, best.true_positives, self._plausible_rate()),
-            )
-            if not found:
+        for beta, own in found.fitted.items():
+            if own.status == "no coincidence":
                 warnings.warn(
                     f"no coincidence found for beta = {beta:g}: shuffled pairings do as well on the "
-                    f"{len(held):,} held-out rows (p = {chance:.3g}); nothing will be flagged",
+                    f"{len(held):,} held-out rows (p = {own.p_value:.3g}); nothing will be flagged",
                     NoCoincidenceWarning,
-                    stacklevel=3,
+                    stacklevel=2,
                 )
-        warn_of_small_batches(settings.batch_size, alpha)
+        warn_of_small_batches(settings.batch_size, self.alpha_)
+        return self
 
     # What a fitted detector says.
 
@@ -362,12 +297,8 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
             context=None if labels is None else np.unique(labels, return_inverse=True)[1],
             seed=self.random_state_,
             significance=self.significance,
-            plausible=self._plausible_rate(),
+            plausible=plausible_rate(self),
         )
-
-    def _plausible_rate(self) -> float:
-        """More true joint events than this are not anomalies any more."""
-        return MAX_PLAUSIBLE_RATE if self.alpha == "auto" else 2 * float(self.alpha)
 
     def set_threshold(
         self, product: float | None = None, *, p_s: float | None = None, p_q: float | None = None

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from coad.exceptions import FileError
 
-__all__ = ["read_state", "write_atomically", "write_state"]
+__all__ = ["difference", "plain", "read_state", "write_atomically", "write_state"]
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -58,3 +58,21 @@ def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             f"{path} is damaged or not a file of coad ({error}); delete it to start anew"
         ) from error
     return tensors, facts
+
+
+def plain(value: Any) -> Any:
+    """What JSON gives back, so that an identity read from a file equals one that was not."""
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return value
+
+
+def difference(old: Any, new: dict[str, Any]) -> str:
+    """In which settings two identities differ, in words."""
+    if not isinstance(old, dict):
+        return "it names no settings"
+    flat_old, flat_new = ({**x, **x.get("settings", {})} for x in (old, new))
+    names = [k for k in flat_new if k != "settings" and flat_old.get(k) != flat_new[k]]
+    return "different " + ", ".join(sorted(names)) if names else "different settings"

@@ -16,7 +16,8 @@ from coad.training.duo import Duo, Rows
 from coad.training.model import Blueprint, SeedReport
 from coad.training.plan import Plan, choose_plan
 from coad.training.progress import Progress
-from coad.training.trainer import COLLAPSED_BELOW, Augment, Settings, Snapshot, Trainer, fbeta_of
+from coad.training.selection import COLLAPSED_BELOW, fbeta_of
+from coad.training.trainer import Augment, Settings, Snapshot, Trainer
 
 __all__ = ["Run", "estimated_alpha", "report_seeds", "train_seeds"]
 

@@ -22,22 +22,18 @@ import torch
 from torch import Tensor
 
 from coad.exceptions import CoadWarning, FileError, InputError
-from coad.metric import Moments, true_positive_fraction
 from coad.nets import LoopedNet
 from coad.objective import CoincidenceLoss, Preset, sum_moments
-from coad.training.checkpoint import read_state, write_state
+from coad.training.checkpoint import difference, plain, read_state, write_state
 from coad.training.duo import SHIFTS, Duo, Rows, confidences, orient, settle
 from coad.training.null import NullMaximum
+from coad.training.selection import figures, selection_score
 from coad.training.thinning import thinned
 
-__all__ = ["Settings", "Snapshot", "Trainer", "fbeta_of"]
+__all__ = ["Settings", "Snapshot", "Trainer"]
 
 log = logging.getLogger(__name__)
 
-#: Below this mean confidence a network says nothing about anything: it has collapsed.
-COLLAPSED_BELOW = 0.005
-#: A snapshot needs this many joint events on validation to count in full.
-_ENOUGH_EVENTS = 5.0
 #: α before the recall head has found its own; large, so that training starts by looking for all.
 _FIRST_ALPHA = 0.2
 _LEAST_ALPHA = 0.01
@@ -125,7 +121,7 @@ class Trainer:
         self.train_rows, self.validation = train, validation
         self.augment, self.bfloat16 = augment, bfloat16
         self.checkpoint, self.checkpoint_seconds = checkpoint, checkpoint_seconds
-        self.identity = _plain({"settings": asdict(settings), "seeds": self.seeds, **(identity or {})})
+        self.identity = plain({"settings": asdict(settings), "seeds": self.seeds, **(identity or {})})
         self.objective = CoincidenceLoss(
             settings.beta,
             settings.alpha or _FIRST_ALPHA,
@@ -275,13 +271,13 @@ class Trainer:
             settle(self.duo, self.train_rows, limit=512)
         p_s, p_q = confidences(self.duo, self.validation)
         moments = sum_moments(p_s, p_q, self.validation.context)
-        now = _figures(moments)
+        now = figures(moments)
         now["correlation"] = self.null.update(p_s.numpy(), p_q.numpy())
         self._estimate_alpha(now["true_positives"])
         n = len(self.validation)
         alpha = self.alpha[:, None]
-        score = _selection_score(now, self.settings.beta, alpha, n)
-        record = _selection_score(self.best, self.settings.beta, alpha, n)
+        score = selection_score(now, self.settings.beta, alpha, n)
+        record = selection_score(self.best, self.settings.beta, alpha, n)
         better = (score > record) | (self.best["epoch"] == 0)
         log.debug(
             "epoch %d, seeds %s: F̂ %s, mu_s %s", self.epoch, self.seeds, score.round(3), now["mu_s"].round(3)
@@ -380,9 +376,9 @@ class Trainer:
             return
         tensors, facts = read_state(self.checkpoint)
         if facts.get("identity") != self.identity:
-            difference = _difference(facts.get("identity"), self.identity)
+            what = difference(facts.get("identity"), self.identity)
             raise InputError(
-                f"{self.checkpoint} belongs to another run ({difference}); "
+                f"{self.checkpoint} belongs to another run ({what}); "
                 "use another checkpoint folder, or delete this one to start anew"
             )
         self.duo.load_state_dict({k[4:]: v for k, v in tensors.items() if k.startswith("now.")})
@@ -402,54 +398,3 @@ class Trainer:
         self.null.maxima = tensors["array.null"].numpy().copy()
         self.epoch, self.history = facts["epoch"], facts["history"]
         log.info("resumed from %s at epoch %d", self.checkpoint, self.epoch)
-
-
-def fbeta_of(true_positives: Any, joint: Any, beta: float, alpha: Any) -> Any:
-    """F̂β from TP and J (floats or arrays), 0 where there is no joint event."""
-    a = 1.0 / (1.0 + beta * beta)
-    denominator = a * joint + (1.0 - a) * alpha
-    return np.where(denominator > 0, true_positives / np.where(denominator > 0, denominator, 1.0), 0.0)
-
-
-def _figures(moments: Moments) -> dict[str, np.ndarray]:
-    values = {
-        "true_positives": true_positive_fraction(moments),
-        "joint": moments.mu_sq,
-        "mu_s": moments.mu_s,
-        "mu_q": moments.mu_q,
-    }
-    return {name: np.nan_to_num(value.numpy()) for name, value in values.items()}
-
-
-def _selection_score(
-    figures: dict[str, np.ndarray], beta: tuple[float, ...], alpha: np.ndarray, n: int
-) -> np.ndarray:
-    """F̂ per member and β, discounted where it rests on a handful of events or breaks the wall."""
-    joint = figures["joint"]
-    score = np.stack(
-        [
-            fbeta_of(np.minimum(figures["true_positives"][:, h], 0.5), joint[:, h], b, alpha[:, 0])
-            for h, b in enumerate(beta)
-        ],
-        axis=1,
-    )
-    score = score * np.minimum(1.0, n * joint / _ENOUGH_EVENTS)
-    over = np.maximum(figures["mu_s"], figures["mu_q"]) > 0.5
-    return np.where(over, np.minimum(score, 0.0) - 1.0, score)
-
-
-def _plain(value: Any) -> Any:
-    """What JSON gives back, so that an identity read from a file equals one that was not."""
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    return value
-
-
-def _difference(old: Any, new: dict[str, Any]) -> str:
-    if not isinstance(old, dict):
-        return "it names no settings"
-    flat_old, flat_new = ({**x, **x.get("settings", {})} for x in (old, new))
-    names = [k for k in flat_new if k != "settings" and flat_old.get(k) != flat_new[k]]
-    return "different " + ", ".join(sorted(names)) if names else "different settings"

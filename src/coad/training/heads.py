@@ -1,0 +1,110 @@
+"""From settings to fitted heads: α found, all seeds trained, the best of each β tested against chance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coad.inference import MAX_PLAUSIBLE_RATE
+from coad.training.configure import forced_plan
+from coad.training.duo import Rows, fingerprint
+from coad.training.judge import verdict
+from coad.training.model import Blueprint, Fitted, fold
+from coad.training.null import p_value
+from coad.training.seeds import Run, estimated_alpha, report_seeds, train_seeds
+from coad.training.trainer import Settings
+
+if TYPE_CHECKING:
+    from coad.learned import CoAD
+
+__all__ = ["Trained", "plausible_rate", "train_heads"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """α and how it was found, the best of each β, and the course of every seed."""
+
+    alpha: float
+    how: str
+    fitted: dict[float, Fitted]
+    histories: dict[int, list[dict[str, Any]]]
+    plan: dict[str, Any]
+
+
+def train_heads(
+    model: CoAD,
+    blueprints: tuple[Blueprint, Blueprint],
+    settings: Settings,
+    heads: tuple[float, ...],
+    rows: tuple[Rows, Rows],
+    betas: tuple[float, ...],
+) -> Trained:
+    """Train on the first of ``rows``, choose and test on the second; ``heads`` may hold one β more than asked."""
+    train, held = rows
+    folder = None if model.checkpoint is None else Path(model.checkpoint)
+    seeds = [settings.seed + i for i in range(model.n_seeds)]
+    common: dict[str, Any] = {
+        "plan": None,
+        "augment": model.augment,
+        "forced": forced_plan(model),
+        "checkpoint_seconds": model.checkpoint_seconds,
+        "identity": {"data": fingerprint(train, held), "nets": [b.to_dict() for b in blueprints]},
+        "verbose": model.verbose,
+    }
+    pilot = None
+    if settings.alpha is None and not math.isinf(heads[-1]):
+        # A network of the user's has no spare output for a recall head: a short run finds α first.
+        short = replace(settings, beta=(math.inf,) * len(heads), epochs=max(1, settings.epochs // 3))
+        where = None if folder is None else folder / "pilot"
+        first = train_seeds(blueprints, seeds[:2], short, train, held, checkpoint=where, **common)
+        pilot = estimated_alpha(first.snapshots)
+        settings = replace(settings, alpha=pilot)
+    run = train_seeds(blueprints, seeds, settings, train, held, checkpoint=folder, **common)
+    alpha, how = _alpha(model, run, pilot)
+    fitted = {beta: _best(model, blueprints, run, beta, heads, alpha) for beta in betas}
+    return Trained(alpha, how, fitted, run.histories, run.plan.to_dict())
+
+
+def plausible_rate(model: CoAD) -> float:
+    """More true joint events than this are not anomalies any more."""
+    return MAX_PLAUSIBLE_RATE if model.alpha == "auto" else 2 * float(model.alpha)
+
+
+def _alpha(model: CoAD, run: Run, pilot: float | None) -> tuple[float, str]:
+    if pilot is not None:
+        return pilot, "the largest TP that a short first run with beta = inf reached on validation data"
+    if model.alpha == "auto":
+        how = "the largest TP that a recall head (beta = inf) reached on validation data, over all seeds"
+        return estimated_alpha(run.snapshots), how
+    return float(model.alpha), "given"
+
+
+def _best(
+    model: CoAD,
+    blueprints: tuple[Blueprint, Blueprint],
+    run: Run,
+    beta: float,
+    heads: tuple[float, ...],
+    alpha: float,
+) -> Fitted:
+    """The best seed for a β; "no coincidence" if shuffled pairings of the held-out rows do as well."""
+    table, best = report_seeds(run.snapshots, beta, alpha)
+    null = np.max([x.null_maxima for x in run.snapshots if x.beta == beta], axis=0)
+    chance = p_value(best.correlation, null)
+    found = chance <= model.significance and best.true_positives > 0
+    scorers = [
+        fold(b, best.weights, side, heads.index(beta), len(heads), normalised=model.preset == "robust")
+        for b, side in zip(blueprints, "sq", strict=True)
+    ]
+    return Fitted(
+        beta,
+        *scorers,
+        seeds=table,
+        seed=best.seed,
+        p_value=chance,
+        status=verdict(found, best.true_positives, plausible_rate(model)),
+    )
