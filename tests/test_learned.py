@@ -12,9 +12,12 @@ from sklearn.base import clone
 from torch import nn
 
 from coad.exceptions import CoadWarning, InputError, NoCoincidenceWarning, NotFittedError
-from coad.learned import CoAD
-from coad.nets import NetSpec, preset
+from coad.explain import explain
+from coad.learned import CoAD, load
+from coad.nets import Conv, NetSpec, preset
 from coad.scaling import MIN_ROWS, Scaler
+from coad.training.duo import Duo
+from coad.training.model import Blueprint, fold
 
 
 def data(n: int = 600, seed: int = 0, rate: float = 0.1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -261,3 +264,45 @@ def test_a_factor_shared_by_a_third_of_the_rows_is_called_a_regime_and_not_an_an
     det = CoAD(epochs=30, n_seeds=1, random_state=0).fit(s, q)
     assert det.status_ == "shared regime suspected"
     assert det.evaluate(s, q).status == "shared regime suspected"
+
+
+@pytest.mark.parametrize(
+    ("source", "shape"),
+    [
+        (NetSpec(hidden=(5,)), (4,)),
+        (NetSpec((Conv(3, 3, 2),), (4,)), (2, 16)),
+        (NetSpec((Conv(3, 3), Conv(4, 3, 2, 1)), (4,)), (1, 9, 9)),
+        (lambda: nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)), (4,)),
+    ],
+)
+def test_members_folded_together_give_the_mean_logit_of_each(source, shape):
+    blueprint = Blueprint(source, shape)
+    members = []
+    for seed in range(3):
+        duo = Duo(blueprint.build([seed], 2), blueprint.build([seed + 9], 2), normalised=True)
+        duo(*torch.randn(2, 40, *shape))  # running statistics of its own
+        members.append({name: value.clone() for name, value in duo.state_dict().items()})
+    x = torch.randn(7, *shape)
+    for side in "sq":
+        settings = {"side": side, "head": 1, "heads": 2, "normalised": True}
+        each = [fold(blueprint, [one], **settings).logit(x) for one in members]
+        together = fold(blueprint, members, **settings)
+        assert torch.allclose(together.logit(x), torch.stack(each).mean(0), atol=1e-5)
+        assert not torch.allclose(each[0], each[1], atol=1e-3)
+        assert together.latent([x.numpy()]).shape[0] == 7
+
+
+def test_an_ensemble_keeps_every_good_start_and_is_saved_with_them(tmp_path):
+    s, q, event = data()
+    det = quick(n_seeds=3, ensemble=True).fit(s, q)
+    good = sum(report.status == "ok" for report in det.seeds_)
+    own = det.fitted_[1.0]
+    assert own.scorer_s.net.members == own.scorer_q.net.members == good > 1
+    assert det.predict(s, q)[event].mean() > 0.9
+    det.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.ensemble is True
+    assert np.array_equal(again.score_samples(s, q), det.score_samples(s, q))
+    assert np.array_equal(again.latent(s, q)[0], det.latent(s, q)[0])
+    found = explain(det, s[:3], q[:3])
+    assert np.isfinite(found.s.values).all()

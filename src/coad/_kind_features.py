@@ -19,12 +19,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter1d, median_filter
 
 from coad._typing import FloatArray
-from coad.explain import by_part, logit_of, mean_gradient, part_numbers
+from coad.explain import by_part, mean_gradient, part_numbers
 from coad.training.inputs import scaled_blocks
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def event_features(det: CoAD, s: Any, q: Any = None, context: Any = None) -> Fea
 
 def _described(scorer: Scorer, block: NDArray[np.float32]) -> FloatArray:
     nothing = np.zeros(block.shape[1:], dtype=np.float32)
-    gradient = mean_gradient(logit_of(scorer), block, nothing, _STEPS)
+    gradient = mean_gradient(scorer.logit, block, nothing, _STEPS)
     if block.ndim == 3 and block.shape[2] >= _SHORTEST:
         pattern, when = _looks(gradient)
         course = _averaged(np.einsum("nct,nc->nt", block.astype(np.float64), pattern), _POINTS)
@@ -70,8 +69,7 @@ def _described(scorer: Scorer, block: NDArray[np.float32]) -> FloatArray:
         shapes = [one(x) for x in (seen, course) for one in (course_shape, course_fits)]
         return np.concatenate([np.square(pattern), *shapes, _VALUE_SIZE * _values(seen)], axis=1)
     shares = by_part(block * gradient, part_numbers(block.shape[1:], _PARTS))
-    with torch.no_grad():
-        latent = scorer.net.latent(torch.from_numpy(np.ascontiguousarray(block)))[0].double().numpy()
+    latent = scorer.latent([np.ascontiguousarray(block)]).astype(np.float64)
     # Their direction tells what was seen, their length how strongly.
     return np.concatenate([_unit(shares), _unit(latent)], axis=1)
 

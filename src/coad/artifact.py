@@ -141,6 +141,7 @@ def _facts(model: CoAD) -> dict[str, Any]:
                 "threshold": own.threshold,
                 "thresholds": _to_json(own.thresholds),
                 "columns": [own.scorer_s.column, own.scorer_q.column, own.scorer_s.net.outputs],
+                "members": own.scorer_s.net.members,
                 "seeds": [asdict(report) for report in own.seeds],
             }
             for own in model.fitted_.values()
@@ -179,7 +180,8 @@ def _rebuild(facts: dict[str, Any], tensors: dict[str, torch.Tensor], nets: Any)
     for i, own in enumerate(facts["fitted"]):
         scorers = []
         for j, (side, blueprint) in enumerate(zip("sq", model.blueprints_, strict=True)):
-            scorer = Scorer(blueprint.build([0], own["columns"][2]), own["columns"][j])
+            members = [0] * int(own.get("members", 1))
+            scorer = Scorer(blueprint.build(members, own["columns"][2]), own["columns"][j])
             start = f"{i}.{side}."
             scorer.load_state_dict(
                 {k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)}

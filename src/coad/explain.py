@@ -22,12 +22,10 @@ from torch import Tensor
 from coad._typing import BoolArray, FloatArray, IntArray, RandomState
 from coad._validation import as_generator
 from coad.exceptions import InputError
-from coad.nets import LoopedNet
 from coad.training.inputs import unpacked
 
 if TYPE_CHECKING:
     from coad.learned import CoAD
-    from coad.training.model import Scorer
 
 __all__ = ["Attribution", "DeletionTest", "Explanation", "deletion_test", "explain", "healthy_baseline"]
 
@@ -242,7 +240,7 @@ def _sides(det: CoAD, s: Any, q: Any, context: Any, baseline: Any) -> list[tuple
     """For each input: its scaled rows, the scaled baseline, and the network's logit."""
     own = det._only()
     rows_s, rows_q, labels = det._prepared(s, q, unpacked(s, q, context, None, None)[2])
-    found = []
+    found: list[tuple[Array32, Array32, Logit]] = []
     for number, (rows, scaler, scorer) in enumerate(
         ((rows_s, det.scaler_s_, own.scorer_s), (rows_q, det.scaler_q_, own.scorer_q))
     ):
@@ -256,7 +254,7 @@ def _sides(det: CoAD, s: Any, q: Any, context: Any, baseline: Any) -> list[tuple
                 )
         elif scaler is None:
             raise InputError("this model does not scale its inputs: pass baseline=(row of s, row of q)")
-        found.append((scaled, base, logit_of(scorer)))
+        found.append((scaled, base, scorer.logit))
     return found
 
 
@@ -274,16 +272,6 @@ def healthy_baseline(det: CoAD, s: Any, q: Any = None, context: Any = None) -> t
         for rows, scaler in ((rows_s, det.scaler_s_), (rows_q, det.scaler_q_))
     ]
     return medians[0], medians[1]
-
-
-def logit_of(scorer: Scorer) -> Logit:
-    def logit(x: Tensor) -> Tensor:
-        out: Tensor = scorer.net(x)[0, :, scorer.column]
-        if isinstance(scorer.net, LoopedNet):
-            out = out * scorer.gain + scorer.offset
-        return out.double()
-
-    return logit
 
 
 def _blocks(rows: Any) -> list[slice]:

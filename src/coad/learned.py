@@ -52,6 +52,8 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         None chooses from the shapes. A pair is (for s, for q).
     n_seeds : int
         Independent starts; the best by validation F̂ is kept, all are in ``seeds_``.
+    ensemble : bool
+        Keep every start that ended "ok" and score by their mean logit: surer, and slower by their number.
     epochs, batch_size, patience, epoch_size : int, optional
         Chosen from the number of rows if not given. ``epoch_size`` rows make an epoch.
     lr, schedule : float, {"cosine", "constant"}, optional
@@ -91,6 +93,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         alpha: float | Literal["auto"] = "auto",
         net: Any = None,
         n_seeds: int = 4,
+        ensemble: bool = False,
         epochs: int | None = None,
         batch_size: int | None = None,
         lr: float | None = None,
@@ -121,6 +124,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         self.alpha = alpha
         self.net = net
         self.n_seeds = n_seeds
+        self.ensemble = ensemble
         self.epochs = epochs
         self.batch_size = batch_size
         self.lr = lr

@@ -96,8 +96,12 @@ def _best(
     null = np.max([x.null_maxima for x in run.snapshots if x.beta == beta], axis=0)
     chance = p_value(best.correlation, null)
     found = chance <= model.significance and best.true_positives > 0
+    heard = [best.weights]
+    if model.ensemble:
+        good = {report.seed for report in table if report.status == "ok"}
+        heard = [x.weights for x in run.snapshots if x.beta == beta and x.seed in good]
     scorers = [
-        fold(b, best.weights, side, heads.index(beta), len(heads), normalised=model.preset == "robust")
+        fold(b, heard, side, heads.index(beta), len(heads), normalised=model.preset == "robust")
         for b, side in zip(blueprints, "sq", strict=True)
     ]
     return Fitted(

@@ -1,4 +1,4 @@
-"""A trained pair of networks for one β, ready to score: one member, its head folded in."""
+"""A trained pair of networks for one β, ready to score: one member or some, their heads folded in."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Blueprint:
 
 
 class Scorer(nn.Module):
-    """One network with its head: rows in, confidences (n,) out.
+    """The networks of one input with their heads: rows in, confidences (n,) out, from the mean of their logits.
 
     For our own networks the head is folded into the last layer, and ``gain`` is 1.
     """
@@ -56,14 +56,19 @@ class Scorer(nn.Module):
         self.net, self.column = net, column
         self.gain: Tensor
         self.offset: Tensor
-        self.register_buffer("gain", torch.ones(()))
-        self.register_buffer("offset", torch.zeros(()))
+        shape = () if net.members == 1 else (net.members, 1)
+        self.register_buffer("gain", torch.ones(shape))
+        self.register_buffer("offset", torch.zeros(shape))
 
-    def forward(self, x: Tensor) -> Tensor:
-        logit: Tensor = self.net(x)[0, :, self.column]
+    def logit(self, x: Tensor) -> Tensor:
+        """The logit of each row, the mean over members."""
+        logit: Tensor = self.net(x)[:, :, self.column]
         if isinstance(self.net, LoopedNet):
             logit = logit * self.gain + self.offset
-        return logit.double().sigmoid()
+        return (logit[0] if len(logit) == 1 else logit.mean(0)).double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.logit(x).sigmoid()
 
     @torch.inference_mode()
     def confidence(self, parts: Iterable[NDArray[np.float32]]) -> FloatArray:
@@ -73,8 +78,9 @@ class Scorer(nn.Module):
 
     @torch.inference_mode()
     def latent(self, parts: Iterable[NDArray[np.float32]]) -> FloatArray:
-        """What the last layer is given, (n, width)."""
-        return np.asarray(torch.cat([self.net.latent(torch.from_numpy(part))[0] for part in parts]).numpy())
+        """What the last layer is given, (n, width); of several members, side by side."""
+        found = [self.net.latent(torch.from_numpy(part)).transpose(0, 1).flatten(1) for part in parts]
+        return np.asarray(torch.cat(found).numpy())
 
 
 @dataclass(frozen=True)
@@ -118,26 +124,40 @@ class Fitted:
 
 
 def fold(
-    blueprint: Blueprint, weights: dict[str, Tensor], side: str, head: int, heads: int, *, normalised: bool
+    blueprint: Blueprint,
+    members: Sequence[dict[str, Tensor]],
+    side: str,
+    head: int,
+    heads: int,
+    *,
+    normalised: bool,
 ) -> Scorer:
-    """The scorer of one input from a snapshot's weights: head number ``head`` of ``heads``."""
-    norm = NormalisedHead(1, heads, enabled=normalised)
-    norm.load_state_dict(_part(weights, f"head_{side}."))
-    a, b = (x[0, head] for x in norm.affine())
-    whole = blueprint.build([0], heads)
-    whole.load_state_dict(_part(weights, f"net_{side}."))
-    if isinstance(whole, StackedNet):
-        assert isinstance(blueprint.source, NetSpec)
-        single = StackedNet(blueprint.source, blueprint.input_shape, [0], 1)
-        state = {name: value.clone() for name, value in whole.state_dict().items()}
+    """The scorer of one input from the weights of some snapshots: head number ``head`` of ``heads``."""
+    k = len(members)
+    norm = NormalisedHead(k, heads, enabled=normalised)
+    norm.load_state_dict(_stacked([_part(weights, f"head_{side}.") for weights in members]))
+    a, b = (x[:, head, None] for x in norm.affine())
+    parts = [_part(weights, f"net_{side}.") for weights in members]
+    if isinstance(blueprint.source, NetSpec):
+        single = StackedNet(blueprint.source, blueprint.input_shape, [0] * k, 1)
+        state = _stacked(parts)
         last = len(single.weight) - 1
-        state[f"weight.{last}"] = state[f"weight.{last}"][..., head : head + 1] * a
-        state[f"bias.{last}"] = state[f"bias.{last}"][..., head : head + 1] * a + b
+        state[f"weight.{last}"] = state[f"weight.{last}"][..., head : head + 1] * a[:, None]
+        state[f"bias.{last}"] = state[f"bias.{last}"][..., head : head + 1] * a[:, None] + b[:, None]
         single.load_state_dict(state)
         return Scorer(single).eval()
+    whole = blueprint.build([0] * k, heads)
+    first = "each.0."
+    whole.load_state_dict(
+        {
+            f"each.{i}.{name.removeprefix(first)}": v
+            for i, part in enumerate(parts)
+            for name, v in part.items()
+        }
+    )
     scorer = Scorer(whole, head)
-    scorer.gain.copy_(a)
-    scorer.offset.copy_(b)
+    scorer.gain.copy_(a.reshape(scorer.gain.shape))
+    scorer.offset.copy_(b.reshape(scorer.offset.shape))
     return scorer.eval()
 
 
@@ -189,3 +209,8 @@ def as_source(net: Any) -> NetSpec | nn.Module | Callable[[], nn.Module]:
 
 def _part(weights: dict[str, Tensor], start: str) -> dict[str, Tensor]:
     return {name.removeprefix(start): value for name, value in weights.items() if name.startswith(start)}
+
+
+def _stacked(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The states of single members as that of a stack of them."""
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
