@@ -143,16 +143,22 @@ async function mark(pair, verdict) {
   }
 }
 
-// Plotly is large: numbers, gallery and scatter do not wait for it.
-const plotly = new Promise((ready, failed) => {
-  if (window.Plotly) ready();
-  $('plotly').addEventListener('load', () => ready());
-  $('plotly').addEventListener('error', () => failed(new Error('the pictures could not be loaded; reload the page')));
-});
+// Plotly is large, and reading it stops the page for a second or two: it comes after the first picture.
+let plotly = null;
+function loaded() {
+  plotly ??= new Promise((ready, failed) => {
+    const script = document.createElement('script');
+    script.addEventListener('load', ready);
+    script.addEventListener('error', () => failed(new Error('the pictures could not be loaded; reload the page')));
+    script.src = 'static/plotly.min.js';
+    document.head.append(script);
+  });
+  return plotly;
+}
 
 async function pictures() {
   try {
-    await plotly;
+    await loaded();
   } catch (error) { trouble(error); return; }
   const numbers = latest.numbers;
   Pictures.timeline(latest.timeline, world.clock && world.clock.dates);
@@ -252,7 +258,7 @@ async function open(pair) {
     $('event').dataset.mark = one.mark || '';
     $('event-why').replaceChildren();
     if (!$('event').open) $('event').showModal();
-    await plotly;
+    await loaded();
     Pictures.input('event-s', one.s);
     Pictures.input('event-q', one.q);
     if (world.why) explain(pair);
