@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 from coad.cli import main  # noqa: E402
 from coad.recipe import load_model  # noqa: E402
+from coad.report.model_report import fit_command  # noqa: E402
 
 QUICK = ("--seeds", 1, "--epochs", 25)
 
@@ -154,6 +155,20 @@ def test_contexts_not_seen_in_training_are_named_with_their_rule(coad, home, tmp
     assert code == 0
     assert "50 rows are in contexts that training did not see" in text
     assert "scaled like all training rows together" in text
+
+
+def test_an_ensemble_is_kept_and_the_report_tells_how_to_fit_it_again(coad, home, tmp_path):
+    code, _, errors = coad(
+        "fit",
+        home / "plant.parquet",
+        *("--s", "motor_*", "--q", "vib_*", "--context", "material", "--out", tmp_path / "model"),
+        *("--seeds", 3, "--epochs", 40, "--ensemble"),
+    )
+    assert code == 0, errors
+    model, recipe = load_model(tmp_path / "model")
+    kept = sum(report.status == "ok" for report in model.seeds_)
+    assert model.fitted_[1.0].scorer_s.net.members == kept > 1
+    assert fit_command(recipe, model).endswith("--seed 0 --ensemble")
 
 
 def test_two_clocks_are_fitted_scored_and_evaluated(coad, tmp_path):

@@ -52,6 +52,7 @@ class Training:
     disk: Disk = "auto"
     verbose: bool = False
     method: Literal["binary", "context"] = "binary"
+    ensemble: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ def fit_files(
             training.beta,
             alpha=training.alpha,
             n_seeds=training.seeds,
+            ensemble=training.ensemble,
             epochs=training.epochs,
             split=how,
             random_state=training.seed,

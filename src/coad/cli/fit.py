@@ -87,6 +87,9 @@ def fit(
     beta: Annotated[float, typer.Option(help="0 asks for precision, inf for recall.")] = 1.0,
     alpha: Annotated[str, typer.Option(help="Anomaly rate in (0, 0.5], or auto.")] = "auto",
     seeds: Annotated[int, typer.Option(help="Independent trainings; the best is kept.")] = 4,
+    ensemble: Annotated[
+        bool, typer.Option("--ensemble", help="Keep every training that ended well; they score together.")
+    ] = False,
     epochs: Annotated[int | None, typer.Option(help="Default: by the number of rows.")] = None,
     seed: SeedOption = 0,
     method: Annotated[
@@ -125,7 +128,9 @@ def fit(
     layout, proposal = propose(source, layout)
     if proposal is not None and not taken(proposal, ask=on_terminal() and not yes):
         raise typer.Exit(1)
-    training = Training(beta, rate, seeds, epochs, seed, split.value, disk.value, verbose=on_terminal())
+    training = Training(
+        beta, rate, seeds, epochs, seed, split.value, disk.value, verbose=on_terminal(), ensemble=ensemble
+    )
     clocks = Clocks(align.value, tolerance, time_q) if source.two_clocks else None
     wanted = method.value
     if method is Method.auto:

@@ -356,4 +356,4 @@ def fit_command(recipe: Recipe, model: CoAD) -> str:
     ):
         if value not in (None, ""):
             parts.append(f"--{name} {shlex.quote(str(value))}")
-    return " ".join(parts)
+    return " ".join([*parts, "--ensemble"] if model.ensemble else parts)
