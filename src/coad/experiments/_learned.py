@@ -53,7 +53,7 @@ class DigitRow:
 
 @dataclass(frozen=True)
 class SeedRow:
-    """How one seed ended for one β, by validation F̂ only; ``kept`` is the one that was used."""
+    """How one seed ended for one β, by validation F̂ only; ``kept`` are those that were used."""
 
     beta: float
     seed: int
@@ -216,9 +216,9 @@ def run_experiment(
         p_s, p_q = detectors[beta].confidences(test.s, test.q)
         scores[beta] = p_s * p_q
         table += _digit_rows(beta, scores[beta], test.digit, (paper or {}).get(beta))
-        kept = detectors[beta].fitted_[beta].seed
+        kept = detectors[beta].fitted_[beta].kept
         seeds += [
-            SeedRow(beta, row.seed, row.status, row.fbeta_hat, row.mu_s, row.mu_q, kept=row.seed == kept)
+            SeedRow(beta, row.seed, row.status, row.fbeta_hat, row.mu_s, row.mu_q, kept=row.seed in kept)
             for row in detectors[beta].seeds_
         ]
     middle = 1.0 if 1.0 in wanted else wanted[len(wanted) // 2]

@@ -194,7 +194,7 @@ def _training(model: CoAD, study: Study) -> Part:
     own = next(iter(model.fitted_.values()))
     rows = [
         (
-            f"{one.seed}{' (kept)' if one.seed == own.seed else ''}",
+            f"{one.seed}{' (kept)' if one.seed in own.kept else ''}",
             one.status,
             f"{one.fbeta_hat:.3f}",
             f"{one.precision_hat:.1%}",
@@ -315,7 +315,7 @@ def _settings(model: CoAD, recipe: Recipe, study: Study, names: str) -> Part:
         ("rows read", f"{study.scored.n_rows:,}, {len(study.scored):,} {study.scored.what}"),
         ("β", beta_text(study.beta)),
         ("α in training", f"{model.alpha_:.4g} ({model.alpha_how_})"),
-        ("seed", f"{model.random_state_}; kept: {own.seed}"),
+        ("seed", f"{model.random_state_}; kept: {', '.join(map(str, sorted(own.kept)))}"),
         ("rule saved in the model", _rule(own)),
         ("trained", f"{own.status}, p = {own.p_value:.3g}"),
         ("coad", __version__),

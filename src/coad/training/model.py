@@ -122,6 +122,13 @@ class Fitted:
         #: The scorers for unscaled rows, made when first used.
         self.direct: tuple[Scorer | None, Scorer | None] | None = None
 
+    @property
+    def kept(self) -> set[int]:
+        """The seeds that have a say: the best, or in an ensemble all that ended well."""
+        if self.scorer_s.net.members == 1:
+            return {self.seed}
+        return {report.seed for report in self.seeds if report.status == "ok"}
+
 
 def fold(
     blueprint: Blueprint,
