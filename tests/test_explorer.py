@@ -26,11 +26,11 @@ from fastapi.testclient import TestClient
 from coad import select_thresholds
 from coad.app.desk import Desk
 from coad.app.marks import KindNote, Mark, Marks, marks_beside, wilson
-from coad.app.serve import bound_socket
+from coad.app.serve import bound_socket, get_ready
 from coad.app.server import make_app
 from coad.app.state import Explorer
 from coad.app.view import View
-from coad.exceptions import FileError, InputError
+from coad.exceptions import CoadError, FileError, InputError
 from coad.io.layout import Layout
 from coad.learned import CoAD
 from coad.recipe import Recipe
@@ -617,3 +617,9 @@ def test_too_few_events_are_not_sorted(explorer):
     explorer.prepare()
     assert explorer.kinds() == []
     assert explorer.look(View(0.3, 0.3, kind="x"))["shown"] == 0
+
+
+def test_a_missing_package_is_named_before_anything_is_scored(monkeypatch):
+    monkeypatch.setattr("coad.app.serve.find_spec", lambda name: None if name == "uvicorn" else object())
+    with pytest.raises(CoadError, match=r"needs uvicorn: pip install 'coad\[app\]'"):
+        get_ready()
