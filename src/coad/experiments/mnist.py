@@ -31,7 +31,7 @@ RECIPES: dict[str, Recipe] = {
         epochs=45,
         batch_size=760,
         epoch_size=22_800,
-        learning={"net": "mnist", "scale": False, "lr": 4e-3, "ensemble": True},
+        learning={"net": "mnist", "scale": False, "lr": 4e-3},
     ),
     "paper": Recipe(
         pairs=50_000,
@@ -61,9 +61,8 @@ def reproduce_mnist(
     """Table 1 beside the paper's numbers, and the pictures as one HTML page if ``page`` is given.
 
     ``data`` is a folder with the MNIST files; without it they are looked for in
-    COAD_DATA and the cache, then downloaded. ``seeds`` starts per β are trained; by validation F̂
-    alone the best is kept (``paper``), or all that come close to it, which score together (``fast``).
-    ``frontier`` trains all β at once on shared networks. ``progress`` is called with a line at each
+    COAD_DATA and the cache, then downloaded. ``seeds`` starts per β are trained and the best
+    kept by validation F̂ alone. ``frontier`` trains all β at once on shared networks. ``progress`` is called with a line at each
     stage; ``verbose`` shows the training's own bar. ``recipe`` replaces the preset's.
     """
     plan = chosen_recipe(RECIPES, preset, seeds, recipe)
