@@ -61,9 +61,10 @@ def reproduce_mnist(
     """Table 1 beside the paper's numbers, and the pictures as one HTML page if ``page`` is given.
 
     ``data`` is a folder with the MNIST files; without it they are looked for in
-    COAD_DATA and the cache, then downloaded. ``seeds`` starts per β are trained and the best
-    kept by validation F̂ alone. ``frontier`` trains all β at once on shared networks. ``progress`` is called with a line at each
-    stage; ``verbose`` shows the training's own bar. ``recipe`` replaces the preset's.
+    COAD_DATA and the cache, then downloaded. ``seeds`` starts per β are trained and
+    the best kept by validation F̂ alone. ``frontier`` trains all β at once on shared
+    networks. ``progress`` is called with a line at each stage; ``verbose`` shows the
+    training's own bar. ``recipe`` replaces the preset's.
     """
     plan = chosen_recipe(RECIPES, preset, seeds, recipe)
     say: Tell = progress if progress is not None else lambda _: None
