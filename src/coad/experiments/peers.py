@@ -188,7 +188,10 @@ def cells(line: Line, digits: int = 2) -> tuple[str, ...]:
     """What is printed of a line, under :data:`HEAD`; a * marks methods that use labels in training."""
 
     def spread(value: tuple[float, float] | None) -> str:
-        return "" if value is None else f"{value[0]:.{digits}f} ±{value[1]:.{digits}f}"
+        if value is None:
+            return ""
+        beside = f" ±{value[1]:.{digits}f}" if line.splits > 1 else ""  # one split has no spread
+        return f"{value[0]:.{digits}f}{beside}"
 
     return (
         f"{line.title} *" if line.labels else line.title,

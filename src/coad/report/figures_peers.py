@@ -60,7 +60,7 @@ def write_peers_page(
         parts.append(
             Section(
                 data,
-                f"{run.sources.get(data, '')}. Mean and standard deviation over {max(x.splits for x in own)} splits.",
+                f"{run.sources.get(data, '')}. {_over(max(x.splits for x in own))}",
                 peers_figure(own) if judged else None,
                 (HEAD, [cells(line) for line in own]),
             )
@@ -70,3 +70,7 @@ def write_peers_page(
 
 def _name(line: Line) -> str:
     return f"{line.title} *" if line.labels else line.title
+
+
+def _over(splits: int) -> str:
+    return "One split." if splits == 1 else f"Mean and standard deviation over {splits} splits."
