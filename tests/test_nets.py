@@ -30,12 +30,12 @@ def copied(plain: nn.Sequential, net: StackedNet, member: int) -> None:
         state[f"bias.{i}"].copy_(layer.bias[None, None])
 
 
-@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("layout", ["default", "channels_last", "batch_last"])
 @pytest.mark.parametrize(("name", "side", "shape", "plain"), PAPER)
-def test_papers_networks_in_a_stack_compute_what_plain_layers_do(name, side, shape, plain, channels_last):
+def test_papers_networks_in_a_stack_compute_what_plain_layers_do(name, side, shape, plain, layout):
     networks = [plain() for _ in range(3)]
     net = StackedNet(preset(name)[side], shape, seeds=[0, 1, 2])
-    net.channels_last = channels_last
+    net.layout = layout
     with torch.no_grad():
         for i, network in enumerate(networks):
             copied(network, net, i)

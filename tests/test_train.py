@@ -16,6 +16,7 @@ from coad.exceptions import CoadWarning, FileError, InputError
 from coad.nets import NetSpec, StackedNet
 from coad.objective import CoincidenceLoss
 from coad.training import checkpoint as checkpoint_module
+from coad.training.adam import Adam, Group
 from coad.training.checkpoint import read_state, write_state
 from coad.training.duo import Duo, Rows, confidences, orient
 from coad.training.null import NullMaximum, p_value
@@ -292,3 +293,45 @@ def test_split_covers_all_rows_once_and_respects_groups_and_time(how):
         assert not set(labels[train]) & set(labels[held])
     if how == "time":
         assert labels[held].min() > labels[train].max()
+
+
+def test_our_adam_steps_as_torchs_does():
+    start = [torch.randn(4, 3), torch.randn(2)]
+    ours, theirs = ([p.clone().requires_grad_(True) for p in start] for _ in range(2))
+    group = Group(ours, rate=0.03)
+    adam, peer = Adam([group, Group([], rate=1.0)]), torch.optim.Adam(theirs, lr=0.03)
+    for step in range(20):
+        group.lr = peer.param_groups[0]["lr"] = 0.03 / (1 + step)
+        for parameters, optimiser in ((ours, adam), (theirs, peer)):
+            optimiser.zero_grad()
+            (parameters[0].square().sum() + parameters[1].exp().sum()).backward()
+            optimiser.step()
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_our_adam_goes_on_from_its_state():
+    x = torch.randn(5).requires_grad_(True)
+    adam = Adam([Group([x], rate=0.1)])
+    for _ in range(3):
+        x.grad = x.detach().clone()
+        adam.step()
+    y = x.detach().clone().requires_grad_(True)
+    copy = Adam([Group([y], rate=0.1)])
+    copy.load({name: value.clone() for name, value in adam.state().items()})
+    for parameter, optimiser in ((x, adam), (y, copy)):
+        parameter.grad = torch.ones(5)
+        optimiser.step()
+    assert torch.equal(x, y)
+
+
+def test_a_fit_does_not_load_torchs_compiler():
+    """Two seconds at the first step, which torch's own optimisers take."""
+    code = (
+        "import sys, numpy as np, warnings; warnings.simplefilter('ignore')\n"
+        "from coad import CoAD\n"
+        "x = np.random.default_rng(0).normal(size=(200, 3))\n"
+        "CoAD(n_seeds=1, epochs=2, random_state=0).fit(x, x)\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)

@@ -14,15 +14,20 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from coad.batch_last import ConvolutionStack, convolve
 from coad.exceptions import InputError
 
-__all__ = ["Conv", "LoopedNet", "NetSpec", "NormalisedHead", "StackedNet", "default_spec", "preset"]
+__all__ = ["Conv", "Layout", "LoopedNet", "NetSpec", "NormalisedHead", "StackedNet", "default_spec", "preset"]
+
+#: How convolutions lay out their data: as PyTorch does by default, its channels-last kernels,
+#: or our own for few channels (:mod:`coad.batch_last`).
+Layout = Literal["default", "channels_last", "batch_last"]
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,7 @@ class StackedNet(nn.Module):
         self.input_shape = tuple(input_shape)
         self.members = len(seeds)
         self.outputs = outputs
-        self._channels_last = False
+        self._layout: Layout = "default"
         sizes = spec.sizes(input_shape)
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
         self.conv_weight, self.conv_bias = nn.ParameterList(), nn.ParameterList()
@@ -157,17 +162,18 @@ class StackedNet(nn.Module):
             weight, bias = _initial(generators, (fan_in, fan_out), (1, fan_out), fan_in)
             self.weight.append(weight)
             self.bias.append(bias)
+        self._own = ConvolutionStack(spec.convs, self.input_shape, self.members) if spec.convs else None
 
     @property
-    def channels_last(self) -> bool:
-        """Whether convolutions run on PyTorch's channels-last kernels."""
-        return self._channels_last
+    def layout(self) -> Layout:
+        """How the convolutions are computed; the result differs by rounding only."""
+        return self._layout
 
-    @channels_last.setter
-    def channels_last(self, value: bool) -> None:
+    @layout.setter
+    def layout(self, value: Layout) -> None:
         # The weights are laid out once: turned at every step, their gradients come out in the slow layout.
-        self._channels_last = value
-        layout = torch.channels_last if value else torch.contiguous_format
+        self._layout = value
+        layout = torch.channels_last if value == "channels_last" else torch.contiguous_format
         for weight in self.conv_weight:
             image = weight.data.unsqueeze(2) if weight.ndim == 3 else weight.data
             image = image.contiguous(memory_format=layout)
@@ -181,9 +187,7 @@ class StackedNet(nn.Module):
         """What the last layer is given: (members, n, width)."""
         k = self.members
         if self.spec.convs:
-            x = self._convolve(x)
-        if self.spec.convs:
-            h = x.reshape(x.shape[0], k, -1).transpose(0, 1)
+            h = self._convolve(x).reshape(x.shape[0], k, -1).transpose(0, 1)
         else:
             h = x.flatten(1).unsqueeze(0).expand(k, -1, -1)
         for weight, bias in zip(self.weight[:-1], self.bias[:-1], strict=True):
@@ -191,12 +195,15 @@ class StackedNet(nn.Module):
         return h
 
     def _convolve(self, x: Tensor) -> Tensor:
-        one_axis = x.ndim == 3
+        plain = x.requires_grad or torch.is_autocast_enabled("cpu")  # what our own kernels do not do
+        if self.layout == "batch_last" and self._own is not None and not plain:
+            return convolve(self._own, x, list(self.conv_weight), list(self.conv_bias))
+        channels_last = self.layout == "channels_last"
         # As images of height 1: PyTorch's channels-last kernels exist for images only.
-        as_images = one_axis and self.channels_last
+        as_images = x.ndim == 3 and channels_last
         if as_images:
             x = x.unsqueeze(2)
-        if self.channels_last:
+        if channels_last:
             x = x.contiguous(memory_format=torch.channels_last)
         convolution = F.conv1d if x.ndim == 3 else F.conv2d
         for i, conv in enumerate(self.spec.convs):
@@ -224,7 +231,7 @@ class LoopedNet(nn.Module):
         super().__init__()
         self.outputs = outputs
         self.members = len(seeds)
-        self.channels_last = False
+        self.layout: Layout = "default"
         modules = []
         for seed in seeds:
             with torch.random.fork_rng(devices=[]):

@@ -21,6 +21,7 @@ from torch import Tensor
 from coad._typing import FloatArray, IntArray
 from coad.modes.inputs import FrontRows
 from coad.modes.objective import table_loss
+from coad.training.adam import Adam, Group
 from coad.training.duo import Duo, Rows
 from coad.training.model import Blueprint
 
@@ -100,8 +101,8 @@ Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def _descend(duo: Duo, rows: FrontRows, used: IntArray, plan: Plan, loss: Loss, tick: Tick | None) -> None:
-    trained = [p for p in duo.parameters() if p.requires_grad]
-    optimizer = torch.optim.Adam(trained, lr=plan.rate, foreach=True)
+    group = Group([p for p in duo.parameters() if p.requires_grad], plan.rate)
+    optimizer = Adam([group])
     rng = np.random.default_rng([plan.seed, plan.steps])
     noise = torch.Generator().manual_seed(int(rng.integers(2**62)))
     portions = max(1, round(len(used) / plan.batch))
@@ -109,11 +110,10 @@ def _descend(duo: Duo, rows: FrontRows, used: IntArray, plan: Plan, loss: Loss, 
     step = 0
     while step < plan.steps:
         for index in np.array_split(rng.permutation(used), portions):
-            for group in optimizer.param_groups:
-                group["lr"] = plan.rate * _pace(step / plan.steps)
+            group.lr = plan.rate * _pace(step / plan.steps)
             s, q = _moved(rows, index, plan, noise)
             duo.train()
-            optimizer.zero_grad(set_to_none=True)
+            optimizer.zero_grad()
             _backward(duo, s, q, torch.from_numpy(index), loss, plan.micro_batch)
             optimizer.step()
             step += 1

@@ -6,12 +6,12 @@ import itertools
 import math
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from coad.exceptions import CoadWarning, InputError
-from coad.nets import NetSpec, default_spec, preset
+from coad.nets import Layout, NetSpec, default_spec, preset
 from coad.training.model import Blueprint, as_source
 from coad.training.trainer import Settings
 
@@ -126,10 +126,16 @@ def _checked_thinning(noise: float | None, convolutional: bool) -> float:
 def forced_plan(model: CoAD) -> dict[str, Any]:
     """What the user did not leave to measurement."""
     forced: dict[str, Any] = {}
+    for name, value, known in (
+        ("precision", model.precision, ("auto", "float32", "bfloat16")),
+        ("memory_format", model.memory_format, ("auto", *get_args(Layout))),
+    ):
+        if value not in known:
+            raise InputError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}")
     if model.precision != "auto":
         forced["bfloat16"] = model.precision == "bfloat16"
     if model.memory_format != "auto":
-        forced["channels_last"] = model.memory_format == "channels_last"
+        forced["layout"] = model.memory_format
     return forced
 
 

@@ -19,6 +19,9 @@ from coad.scaling import Scaler
 
 __all__ = ["Blueprint", "Fitted", "Scorer", "SeedReport", "absorb", "as_source", "fold"]
 
+#: From so many rows on, our own convolutions are worth being loaded.
+_MANY = 1024
+
 
 @dataclass(frozen=True)
 class Blueprint:
@@ -71,8 +74,10 @@ class Scorer(nn.Module):
         return self.logit(x).sigmoid()
 
     @torch.inference_mode()
-    def confidence(self, parts: Iterable[NDArray[np.float32]]) -> FloatArray:
-        """p of scaled rows that come in blocks."""
+    def confidence(self, parts: Iterable[NDArray[np.float32]], n: int = 0) -> FloatArray:
+        """p of scaled rows that come in blocks, ``n`` in all: the layout suits the number."""
+        if isinstance(self.net, StackedNet):
+            self.net.layout = "batch_last" if n >= _MANY else "default"
         out = [self(torch.from_numpy(part)) for part in parts]
         return np.asarray(torch.cat(out).numpy() if out else np.zeros(0), dtype=np.float64)
 

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from coad.exceptions import FileError
-from coad.nets import NetSpec
+from coad.nets import Layout, NetSpec
 from coad.objective import CoincidenceLoss
 from coad.training.checkpoint import write_atomically
 from coad.training.duo import Duo, Rows
@@ -42,7 +42,7 @@ class Plan:
     together: int
     workers: int = 1
     threads: int = 1
-    channels_last: bool = False
+    layout: Layout = "default"
     bfloat16: bool = False
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,12 +73,13 @@ def _candidates(blueprints: tuple[Blueprint, Blueprint], seeds: int) -> list[Pla
         # Small matrices: one stack of everything; more threads only wait for each other.
         return [Plan(together=seeds, threads=1)]
     workers = min(cores, seeds)
-    plans = [Plan(1, workers, max(1, cores // workers), channels_last=True)]
+    threads = max(1, cores // workers)
+    plans = [Plan(1, workers, threads, "batch_last")]
     if seeds >= 2 * workers:
-        plans.append(Plan(2, workers, max(1, cores // workers), channels_last=True))
-    plans.append(Plan(1, workers, max(1, cores // workers), channels_last=False))
+        plans.append(Plan(min(4, seeds // workers), workers, threads, "batch_last"))
+    plans += [Plan(1, workers, threads, "channels_last"), Plan(1, workers, threads, "default")]
     if _has_bfloat16():
-        plans.append(Plan(1, workers, max(1, cores // workers), channels_last=True, bfloat16=True))
+        plans.append(Plan(1, workers, threads, "channels_last", bfloat16=True))
     return plans
 
 
@@ -104,7 +105,7 @@ def _cost(plan: Plan, blueprints: tuple[Blueprint, Blueprint], heads: int, train
     nets = [blueprint.build(list(range(plan.together)), heads) for blueprint in blueprints]
     duo = Duo(nets[0], nets[1], normalised=True)
     for net in nets:
-        net.channels_last = plan.channels_last
+        net.layout = plan.layout
     loss = CoincidenceLoss([1.0] * heads, 0.1)
     s, q = next(train.blocks(_ROWS))
     before = torch.get_num_threads()

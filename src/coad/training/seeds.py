@@ -107,7 +107,7 @@ def build_duo(
     heads = len(settings.beta)
     net_s = blueprints[0].build([2 * seed for seed in seeds], heads)
     net_q = blueprints[1].build([2 * seed + 1 for seed in seeds], heads)
-    net_s.channels_last = net_q.channels_last = plan.channels_last
+    net_s.layout = net_q.layout = plan.layout
     return Duo(net_s, net_q, normalised=settings.preset == "robust")
 
 

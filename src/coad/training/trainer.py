@@ -24,6 +24,7 @@ from torch import Tensor
 from coad.exceptions import CoadWarning, FileError, InputError
 from coad.nets import LoopedNet
 from coad.objective import CoincidenceLoss, Preset, sum_moments
+from coad.training.adam import Adam, Group
 from coad.training.checkpoint import difference, plain, read_state, write_state
 from coad.training.duo import SHIFTS, Duo, Rows, confidences, orient, settle
 from coad.training.null import NullMaximum
@@ -135,10 +136,7 @@ class Trainer:
         trained = {name: p for name, p in duo.named_parameters() if p.requires_grad}
         heads = [p for name, p in trained.items() if name.startswith("head_")]
         rest = [p for name, p in trained.items() if not name.startswith("head_")]
-        groups = [{"params": rest, "rate": settings.lr}]
-        if heads:
-            groups.append({"params": heads, "rate": settings.lr * settings.head_rate})
-        self.optimizer = torch.optim.Adam(groups, lr=settings.lr, foreach=True)
+        self.optimizer = Adam([Group(rest, settings.lr), Group(heads, settings.lr * settings.head_rate)])
         shape = (duo.members, len(settings.beta))
         self.null = NullMaximum(
             len(validation), settings.permutations, settings.seed, validation.context, shape
@@ -220,7 +218,7 @@ class Trainer:
         return float(np.mean(losses))
 
     def _step(self, s: Tensor, q: Tensor, context: Tensor | None, noise: torch.Generator) -> float:
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         micro = min(self.settings.micro_batch or len(s), len(s))
         if micro < len(s) or self._thins():
             loss = self._in_two_passes(s, q, context, micro, noise)
@@ -322,8 +320,8 @@ class Trainer:
         if self.settings.schedule == "cosine":
             falling = 0.5 * (1.0 + math.cos(math.pi * (done - _WARM_UP) / (1.0 - _WARM_UP)))
             factor = (done + 0.01) / (_WARM_UP + 0.01) if done < _WARM_UP else falling
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["rate"] * factor
+        for group in self.optimizer.groups:
+            group.lr = group.rate * factor
         ceiling = np.repeat(self.alpha[:, None], len(self.settings.beta), axis=1)
         alpha = ceiling.copy()
         finite = np.isfinite(self.settings.beta)
@@ -349,8 +347,7 @@ class Trainer:
         tensors = {f"now.{k}": v for k, v in self.duo.state_dict().items()}
         for h, state in enumerate(self.kept):
             tensors |= {f"kept{h}.{k}": v for k, v in state.items()}
-        for i, moment in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"adam.{i}.{k}": v for k, v in moment.items()}
+        tensors |= {f"adam.{k}": v for k, v in self.optimizer.state().items()}
         arrays = {"recall": self.recall, "smooth": self.smooth, "alpha": self.alpha, **self._best_arrays()}
         tensors |= {f"array.{k}": torch.from_numpy(v) for k, v in arrays.items()}
         try:
@@ -385,12 +382,7 @@ class Trainer:
         for h, state in enumerate(self.kept):
             for name, value in state.items():
                 value.copy_(tensors[f"kept{h}.{name}"])
-        adam: dict[int, dict[str, Tensor]] = {}
-        for name, value in tensors.items():
-            if name.startswith("adam."):
-                _, i, field = name.split(".")
-                adam.setdefault(int(i), {})[field] = value
-        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": adam})
+        self.optimizer.load({k[5:]: v for k, v in tensors.items() if k.startswith("adam.")})
         self.recall, self.smooth, self.alpha = (
             tensors[f"array.{k}"].numpy().copy() for k in ("recall", "smooth", "alpha")
         )
