@@ -2,7 +2,7 @@
 
 One :class:`Trainer` trains a stack of *members* (seeds). After each epoch it takes the exact
 moments of the whole validation set, and keeps for every member and β the weights with the best
-F̂. Everything random is derived from (seed, epoch), so a run that is resumed from a checkpoint
+F̂, or later ones that are as good to within the noise of the comparison. Everything random is derived from (seed, epoch), so a run that is resumed from a checkpoint
 goes on exactly as the uninterrupted one would have.
 """
 
@@ -28,7 +28,7 @@ from coad.training.adam import Adam, Group
 from coad.training.checkpoint import difference, plain, read_state, write_state
 from coad.training.duo import SHIFTS, Duo, Rows, confidences, orient, settle
 from coad.training.null import NullMaximum
-from coad.training.selection import figures, selection_score
+from coad.training.selection import figures, selection_score, selection_slack
 from coad.training.thinning import thinned
 
 __all__ = ["Settings", "Snapshot", "Trainer"]
@@ -147,6 +147,7 @@ class Trainer:
             name: np.zeros(shape)
             for name in ("true_positives", "joint", "mu_s", "mu_q", "correlation", "epoch")
         }
+        self.top = {name: value.copy() for name, value in self.best.items()}
         self.recall = np.zeros(duo.members)
         self.smooth = np.zeros(duo.members)
         self.alpha = np.full(duo.members, settings.alpha or _FIRST_ALPHA)
@@ -275,16 +276,19 @@ class Trainer:
         n = len(self.validation)
         alpha = self.alpha[:, None]
         score = selection_score(now, self.settings.beta, alpha, n)
-        record = selection_score(self.best, self.settings.beta, alpha, n)
-        better = (score > record) | (self.best["epoch"] == 0)
+        record = selection_score(self.top, self.settings.beta, alpha, n)
+        highest = (score > record) | (self.top["epoch"] == 0)
+        slack = selection_slack(now, self.settings.beta, alpha, n) if self._falls() else 0.0
+        better = highest | (score >= record - slack)
+        now_with_epoch = {**now, "epoch": np.full_like(score, self.epoch)}
+        for name, value in now_with_epoch.items():
+            self.top[name][highest] = value[highest]
+            self.best[name][better] = value[better]
         log.debug(
             "epoch %d, seeds %s: F̂ %s, mu_s %s", self.epoch, self.seeds, score.round(3), now["mu_s"].round(3)
         )
         state = self.duo.state_dict()
         for k, h in np.argwhere(better):
-            for name, value in now.items():
-                self.best[name][k, h] = value[k, h]
-            self.best["epoch"][k, h] = self.epoch
             new = self.duo.member(state, int(k))
             for name, weight in self.duo.member(self.kept[h], int(k)).items():
                 weight.copy_(new[name])
@@ -310,6 +314,10 @@ class Trainer:
         fading = _FIRST_ALPHA * 0.5 ** (self.epoch / max(1.0, 0.05 * self.settings.epochs))
         self.alpha = np.clip(np.maximum(self.recall, fading), _LEAST_ALPHA, 0.5)
 
+    def _falls(self) -> bool:
+        """Whether the learning rate falls to 0: then, of moments that are equally good, the later is better."""
+        return self.settings.schedule == "cosine"
+
     def _time_to_orient(self) -> bool:
         """After epochs 1, 2, 4, 8, ... of the first quarter: early, when a turn is cheap."""
         return self.epoch & (self.epoch - 1) == 0 and self.epoch <= max(1, self.settings.epochs // 4)
@@ -317,7 +325,7 @@ class Trainer:
     def _set_pace(self, done: float) -> None:
         """The learning rates and α at this point of the run; ``done`` is the part behind us."""
         factor = 1.0
-        if self.settings.schedule == "cosine":
+        if self._falls():
             falling = 0.5 * (1.0 + math.cos(math.pi * (done - _WARM_UP) / (1.0 - _WARM_UP)))
             factor = (done + 0.01) / (_WARM_UP + 0.01) if done < _WARM_UP else falling
         for group in self.optimizer.groups:
@@ -336,7 +344,7 @@ class Trainer:
         """Whether no member has improved on any β within the patience."""
         if self.epoch == 0:
             return False
-        return bool((self.epoch - self.best["epoch"] >= self.settings.patience).all())
+        return bool((self.epoch - self.top["epoch"] >= self.settings.patience).all())
 
     # A checkpoint holds everything that the next epoch depends on.
 
@@ -366,7 +374,8 @@ class Trainer:
         self._last_write = time.monotonic()
 
     def _best_arrays(self) -> dict[str, np.ndarray]:
-        return {"null": self.null.maxima, **{f"best.{k}": v for k, v in self.best.items()}}
+        kept = {f"best.{k}": v for k, v in self.best.items()} | {f"top.{k}": v for k, v in self.top.items()}
+        return {"null": self.null.maxima, **kept}
 
     def _resume(self) -> None:
         if self.checkpoint is None or not self.checkpoint.exists():
@@ -387,6 +396,7 @@ class Trainer:
             tensors[f"array.{k}"].numpy().copy() for k in ("recall", "smooth", "alpha")
         )
         self.best = {k: tensors[f"array.best.{k}"].numpy().copy() for k in self.best}
+        self.top = {k: tensors[f"array.top.{k}"].numpy().copy() for k in self.top}
         self.null.maxima = tensors["array.null"].numpy().copy()
         self.epoch, self.history = facts["epoch"], facts["history"]
         log.info("resumed from %s at epoch %d", self.checkpoint, self.epoch)
