@@ -171,6 +171,8 @@ class StackedNet(nn.Module):
 
     @layout.setter
     def layout(self, value: Layout) -> None:
+        if value == self._layout:
+            return
         # The weights are laid out once: turned at every step, their gradients come out in the slow layout.
         self._layout = value
         layout = torch.channels_last if value == "channels_last" else torch.contiguous_format
@@ -190,7 +192,8 @@ class StackedNet(nn.Module):
             h = self._convolve(x).reshape(x.shape[0], k, -1).transpose(0, 1)
         else:
             h = x.flatten(1).unsqueeze(0).expand(k, -1, -1)
-        for weight, bias in zip(self.weight[:-1], self.bias[:-1], strict=True):
+        # A slice of a ParameterList is a new module: it costs more than the layer.
+        for weight, bias in list(zip(self.weight, self.bias, strict=True))[:-1]:
             h = F.relu_(_affine(h, weight, bias))
         return h
 
