@@ -12,6 +12,7 @@ LONG = (
     "digits",
     "explain",
     "mnist",
+    "mnist_paper",
     "mnist_separate",
     "modes",
     "peers",

@@ -145,7 +145,7 @@ class ConvolutionStack:
         self._turned = [layer.turned() for layer in self.layers]
         block = 4 * members * sum(layer.inputs * layer.rows * layer.row for layer in self.layers)
         self._chunk = LANES * max(2, min(64, _AT_ONCE // block))
-        self._spare: dict[tuple[Any, ...], list[Floats]] = {}
+        self._spare: dict[tuple[str, int], list[Floats]] = {}
 
     def forward(
         self, x: Floats, weights: Sequence[Floats], biases: Sequence[Floats], keep: list[Any] | None = None
@@ -260,19 +260,23 @@ class ConvolutionStack:
         """An array for layer i whose border is 0: one that was given back, or a new one.
 
         Fresh memory costs as much as the arithmetic; what lies inside the border is always overwritten.
+        Each has room for a whole chunk, so that there are no more of them than chunks at a time.
         """
-        spare = self._spare.setdefault((name, i, shape), [])
+        spare = self._spare.setdefault((name, i), [])
         try:
-            return spare.pop()
+            whole = spare.pop()
         except IndexError:
-            return np.zeros(shape, np.float32)
+            whole = np.zeros((self._chunk // LANES, *shape[1:]), np.float32)
+        return whole[: shape[0]]
 
     def _give_planes(self, kept: Sequence[Floats]) -> None:
         for i, planes in enumerate(kept):
             self._give("in", i, planes)
 
     def _give(self, name: str, i: int, array: Floats) -> None:
-        self._spare[name, i, array.shape].append(array)
+        whole = array.base
+        assert isinstance(whole, np.ndarray)
+        self._spare[name, i].append(whole)
 
     def _turned_weights(self, i: int, weight: Floats) -> list[Floats]:
         layer = self.layers[i]
