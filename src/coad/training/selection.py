@@ -8,15 +8,12 @@ import numpy as np
 
 from coad.metric import Moments, true_positive_fraction
 
-__all__ = ["COLLAPSED_BELOW", "fbeta_of", "figures", "selection_score", "selection_slack"]
+__all__ = ["COLLAPSED_BELOW", "fbeta_of", "figures", "selection_score"]
 
 #: Below this mean confidence a network says nothing about anything: it has collapsed.
 COLLAPSED_BELOW = 0.005
 #: A snapshot needs this many joint events on validation to count in full.
 _ENOUGH_EVENTS = 5.0
-#: Two moments of a run differ by less than this part of F̂'s standard error: equally good. They are
-#: judged on the same rows, so the error of their difference is a fraction of that of either.
-_SLACK = 0.25
 
 
 def fbeta_of(true_positives: Any, joint: Any, beta: float, alpha: Any) -> Any:
@@ -52,23 +49,3 @@ def selection_score(
     score = score * np.minimum(1.0, n * joint / _ENOUGH_EVENTS)
     over = np.maximum(found["mu_s"], found["mu_q"]) > 0.5
     return np.where(over, np.minimum(score, 0.0) - 1.0, score)
-
-
-def selection_slack(
-    found: dict[str, np.ndarray], beta: tuple[float, ...], alpha: np.ndarray, n: int
-) -> np.ndarray:
-    """How far below the highest score a moment may lie and still count as equally good.
-
-    The standard error of F̂ = TP / (a·J + b·α), TP = J − D, is that of three counts among n rows:
-    the joint rows, and those that one input alone marks, to the product of which D is proportional.
-    dF̂ = [(b·α + a·D)·dJ − (a·J + b·α)·dD] / (a·J + b·α)².
-    """
-    a = 1.0 / (1.0 + np.square(np.array(beta)))[None, :]
-    joint = np.maximum(found["joint"], 1.0 / n)
-    chance = np.clip(joint - found["true_positives"], 0.0, joint)
-    rest = (1.0 - a) * alpha
-    denominator = a * joint + rest
-    by_joint = (rest + a * chance) / np.square(denominator) * np.sqrt(joint / n)
-    alone = [np.maximum(found[name] - joint, 1.0 / n) for name in ("mu_s", "mu_q")]
-    by_chance = chance * np.hypot(*(1.0 / np.sqrt(n * part) for part in alone)) / denominator
-    return np.asarray(_SLACK * np.hypot(by_joint, by_chance))

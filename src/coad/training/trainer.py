@@ -2,7 +2,8 @@
 
 One :class:`Trainer` trains a stack of *members* (seeds). After each epoch it takes the exact
 moments of the whole validation set, and keeps for every member and β the weights with the best
-F̂, or later ones that are as good to within the noise of the comparison. Everything random is derived from (seed, epoch), so a run that is resumed from a checkpoint
+F̂ that is no single stroke of luck: a moment counts as its own F̂ or as the mean of the last few,
+whichever is lower. Everything random is derived from (seed, epoch), so a run that is resumed from a checkpoint
 goes on exactly as the uninterrupted one would have.
 """
 
@@ -28,7 +29,7 @@ from coad.training.adam import Adam, Group
 from coad.training.checkpoint import difference, plain, read_state, write_state
 from coad.training.duo import SHIFTS, Duo, Rows, confidences, orient, settle
 from coad.training.null import NullMaximum
-from coad.training.selection import figures, selection_score, selection_slack
+from coad.training.selection import figures, selection_score
 from coad.training.thinning import thinned
 
 __all__ = ["Settings", "Snapshot", "Trainer"]
@@ -45,6 +46,9 @@ _WARM_UP = 0.1
 #: α of the finite β starts at this part of itself and reaches it after half of the run: the surest
 #: coincidences first. At full α, F̂ has local optima that mark a noisy class too.
 _ALPHA_START = 0.1
+
+#: Moments over which F̂ is averaged when the best is chosen.
+_LATELY = 5
 
 #: The part of a run during which the backward pass visits every row.
 _WHOLE_UNTIL = 0.1
@@ -147,7 +151,7 @@ class Trainer:
             name: np.zeros(shape)
             for name in ("true_positives", "joint", "mu_s", "mu_q", "correlation", "epoch")
         }
-        self.top = {name: value.copy() for name, value in self.best.items()}
+        self.record = {name: value.copy() for name, value in self.best.items() if name != "epoch"}
         self.recall = np.zeros(duo.members)
         self.smooth = np.zeros(duo.members)
         self.alpha = np.full(duo.members, settings.alpha or _FIRST_ALPHA)
@@ -276,14 +280,14 @@ class Trainer:
         n = len(self.validation)
         alpha = self.alpha[:, None]
         score = selection_score(now, self.settings.beta, alpha, n)
-        record = selection_score(self.top, self.settings.beta, alpha, n)
-        highest = (score > record) | (self.top["epoch"] == 0)
-        slack = selection_slack(now, self.settings.beta, alpha, n) if self._falls() else 0.0
-        better = highest | (score >= record - slack)
-        now_with_epoch = {**now, "epoch": np.full_like(score, self.epoch)}
-        for name, value in now_with_epoch.items():
-            self.top[name][highest] = value[highest]
+        lately = self._lately(now)
+        calm = selection_score(lately, self.settings.beta, alpha, n)
+        record = selection_score(self.record, self.settings.beta, alpha, n)
+        better = (np.minimum(score, calm) > record) | (self.best["epoch"] == 0)
+        for name, value in now.items():
             self.best[name][better] = value[better]
+            self.record[name][better] = np.where(score < calm, value, lately[name])[better]
+        self.best["epoch"][better] = self.epoch
         log.debug(
             "epoch %d, seeds %s: F̂ %s, mu_s %s", self.epoch, self.seeds, score.round(3), now["mu_s"].round(3)
         )
@@ -315,8 +319,16 @@ class Trainer:
         self.alpha = np.clip(np.maximum(self.recall, fading), _LEAST_ALPHA, 0.5)
 
     def _falls(self) -> bool:
-        """Whether the learning rate falls to 0: then, of moments that are equally good, the later is better."""
+        """Whether the learning rate falls to 0, and the course of F̂ becomes smooth but for its noise."""
         return self.settings.schedule == "cosine"
+
+    def _lately(self, now: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The figures of now and of the few moments before it, in the mean."""
+        window = min(_LATELY, max(1, self.settings.epochs // 10)) if self._falls() else 1
+        before = self.history[1 - window :] if window > 1 else []
+        return {
+            name: np.mean([value, *(entry[name] for entry in before)], axis=0) for name, value in now.items()
+        }
 
     def _time_to_orient(self) -> bool:
         """After epochs 1, 2, 4, 8, ... of the first quarter: early, when a turn is cheap."""
@@ -344,7 +356,7 @@ class Trainer:
         """Whether no member has improved on any β within the patience."""
         if self.epoch == 0:
             return False
-        return bool((self.epoch - self.top["epoch"] >= self.settings.patience).all())
+        return bool((self.epoch - self.best["epoch"] >= self.settings.patience).all())
 
     # A checkpoint holds everything that the next epoch depends on.
 
@@ -374,8 +386,8 @@ class Trainer:
         self._last_write = time.monotonic()
 
     def _best_arrays(self) -> dict[str, np.ndarray]:
-        kept = {f"best.{k}": v for k, v in self.best.items()} | {f"top.{k}": v for k, v in self.top.items()}
-        return {"null": self.null.maxima, **kept}
+        kept = {f"best.{k}": v for k, v in self.best.items()}
+        return {"null": self.null.maxima, **kept, **{f"record.{k}": v for k, v in self.record.items()}}
 
     def _resume(self) -> None:
         if self.checkpoint is None or not self.checkpoint.exists():
@@ -396,7 +408,7 @@ class Trainer:
             tensors[f"array.{k}"].numpy().copy() for k in ("recall", "smooth", "alpha")
         )
         self.best = {k: tensors[f"array.best.{k}"].numpy().copy() for k in self.best}
-        self.top = {k: tensors[f"array.top.{k}"].numpy().copy() for k in self.top}
+        self.record = {k: tensors[f"array.record.{k}"].numpy().copy() for k in self.record}
         self.null.maxima = tensors["array.null"].numpy().copy()
         self.epoch, self.history = facts["epoch"], facts["history"]
         log.info("resumed from %s at epoch %d", self.checkpoint, self.epoch)
