@@ -77,6 +77,19 @@ class NetSpec:
             sizes.append((width,))
         return sizes
 
+    def work(self, input_shape: Sequence[int]) -> float:
+        """Multiplications of the convolutions for each input value.
+
+        >>> round(preset("mnist")[0].work((1, 25, 25))), round(preset("rf")[1].work((14, 1000)))
+        (3622, 71)
+        """
+        shape, total = tuple(input_shape), 0
+        for conv in self.convs:
+            space = [(x + 2 * conv.padding - conv.kernel) // conv.stride + 1 for x in shape[1:]]
+            total += math.prod(space) * conv.channels * shape[0] * conv.kernel ** len(space)
+            shape = (conv.channels, *space)
+        return total / math.prod(input_shape)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return asdict(self)

@@ -19,8 +19,9 @@ from coad.scaling import Scaler
 
 __all__ = ["Blueprint", "Fitted", "Scorer", "SeedReport", "absorb", "as_source", "fold"]
 
-#: From so many rows on, our own convolutions are worth being loaded.
-_MANY = 1024
+#: From so many rows on, our own convolutions are worth being loaded, and from so many multiplications
+#: for each input value on, worth the time it takes to lay the rows out for them.
+_MANY, _MUCH = 1024, 500.0
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class Scorer(nn.Module):
     def confidence(self, parts: Iterable[NDArray[np.float32]], n: int = 0) -> FloatArray:
         """p of scaled rows that come in blocks, ``n`` in all: the layout suits the number."""
         if isinstance(self.net, StackedNet):
-            self.net.layout = "batch_last" if n >= _MANY else "default"
+            worth_it = n >= _MANY and self.net.spec.work(self.net.input_shape) >= _MUCH
+            self.net.layout = "batch_last" if worth_it else "default"
         out = [self(torch.from_numpy(part)) for part in parts]
         return np.asarray(torch.cat(out).numpy() if out else np.zeros(0), dtype=np.float64)
 
