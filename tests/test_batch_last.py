@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -108,6 +112,52 @@ def test_the_gradient_by_the_input_is_left_to_pytorch():
     net(x).sum().backward()
     assert x.grad is not None
     assert float(x.grad.abs().sum()) > 0
+
+
+def test_what_is_not_a_number_stays_so():
+    net = StackedNet(preset("milling")[0], (2, 64), [0])
+    x = torch.randn(20, 2, 64)
+    x[3, 1, 30] = torch.nan
+    for layout in ("default", "batch_last"):
+        net.layout = layout
+        with torch.no_grad():
+            bad = net._convolve(x).isnan().flatten(1).any(1)
+        assert bad.nonzero().flatten().tolist() == [3]
+
+
+def test_a_step_before_the_backward_pass_or_a_second_pass_is_refused():
+    net = StackedNet(preset("milling")[0], (2, 64), [0])
+    net.layout = "batch_last"
+    x = torch.randn(20, 2, 64)
+    out = net(x).sum()
+    with torch.no_grad():
+        net.conv_weight[1].add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.backward()
+    out = net(x).sum()
+    out.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="go backward once"):
+        out.backward()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_has_threads_of_its_own():
+    code = (
+        "import os, torch\n"
+        "from coad.nets import StackedNet, preset\n"
+        "net = StackedNet(preset('mnist')[0], (1, 25, 25), [0])\n"
+        "net.layout = 'batch_last'\n"
+        "x = torch.randn(200, 1, 25, 25)\n"
+        "torch.set_num_threads(2)\n"
+        "with torch.no_grad():\n"
+        "    net._convolve(x)\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        net._convolve(x)\n"
+        "        os._exit(0)\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 def test_unknown_layouts_and_precisions_are_named():

@@ -91,7 +91,8 @@ def _tile_of(channels: int) -> Any:
         builder.position_at_end(after)
         least = splat(floor)
         for c in range(channels):
-            value = builder.select(builder.fcmp_ordered(">", new[c], least), new[c], least)
+            # Unordered: a NaN stays one, as in PyTorch's ReLU, and is not hidden as a 0.
+            value = builder.select(builder.fcmp_unordered(">", new[c], least), new[c], least)
             goal = builder.add(place, builder.mul(step, index(c)))
             builder.store(value, wide(at(out, goal)), align=4)
         return context.get_dummy_value()

@@ -17,6 +17,7 @@ Windows (channels, time) are images of height 1.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -305,14 +306,18 @@ class _Convolve(torch.autograd.Function):
         weights, biases = arrays[: len(stack.layers)], arrays[len(stack.layers) :]
         keep: list[Any] | None = [] if any(ctx.needs_input_grad[2:]) else None
         out = stack.forward(x.detach().contiguous().numpy(), weights, biases, keep)
-        ctx.stack, ctx.kept, ctx.weights, ctx.out = stack, keep, weights, out
+        ctx.save_for_backward(*parameters[: len(weights)])  # torch then notices a step in between
+        ctx.stack, ctx.kept, ctx.out = stack, keep, out
         return torch.from_numpy(out)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        weights = [weight.detach().contiguous().numpy() for weight in ctx.saved_tensors]
+        if ctx.kept is None:
+            raise RuntimeError("compiled convolutions go backward once; use layout='default' for more")
+        kept, ctx.kept = ctx.kept, None
         gradient = gradients[0].contiguous().numpy()
-        of_weights, of_biases = ctx.stack.backward(gradient, ctx.out, ctx.kept, ctx.weights)
-        ctx.kept = None
+        of_weights, of_biases = ctx.stack.backward(gradient, ctx.out, kept, weights)
         return (None, None, *(torch.from_numpy(g) for g in (*of_weights, *of_biases)))
 
 
@@ -330,6 +335,10 @@ def _in_threads(work: Any, parts: int) -> None:
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads)
+
+
+if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def _padded(offsets: Ints) -> Ints:
