@@ -279,7 +279,8 @@ def test_members_folded_together_give_the_mean_logit_of_each(source, shape):
     blueprint = Blueprint(source, shape)
     members = []
     for seed in range(3):
-        duo = Duo(blueprint.build([seed], 2), blueprint.build([seed + 9], 2), normalised=True)
+        nets = [blueprint.build([number], 2, apart=True) for number in (seed, seed + 9)]
+        duo = Duo(*nets, normalised=True)
         duo(*torch.randn(2, 40, *shape))  # running statistics of its own
         members.append({name: value.clone() for name, value in duo.state_dict().items()})
     x = torch.randn(7, *shape)

@@ -69,6 +69,30 @@ def test_latent_is_the_input_of_the_last_layer():
     assert looped.latent(torch.randn(4, 3)).shape == (1, 4, 5)
 
 
+@pytest.mark.parametrize(("spec", "shape"), [(preset("milling")[0], (1, 64)), (NetSpec(hidden=(4,)), (3,))])
+@pytest.mark.parametrize("apart", [True, False])
+def test_each_output_is_a_network_of_its_own(spec, shape, apart):
+    net = StackedNet(spec, shape, [0, 1], outputs=3, apart=apart)
+    assert net.branches == (3 if apart and spec.convs else 1)
+    x = torch.randn(5, *shape)
+    together = net(x)
+    assert together.shape == (2, 5, 3)
+    for output in range(3):
+        single = StackedNet(spec, shape, [7, 8])
+        single.load_state_dict(net.output(net.state_dict(), output))
+        torch.testing.assert_close(single(x)[..., 0], together[..., output])
+
+
+def test_apart_an_outputs_gradient_stays_out_of_the_others_layers():
+    net = StackedNet(preset("milling")[0], (1, 64), [0], outputs=2, apart=True)
+    net(torch.randn(5, 1, 64))[..., 0].sum().backward()
+    state = {name: p.grad for name, p in net.named_parameters()}
+    other, convs = net.output(state, 1), net.conv_weight[0].grad
+    assert all(other[f"{kind}.{i}"].count_nonzero() == 0 for kind in ("weight", "bias") for i in range(3))
+    assert convs is not None
+    assert convs.count_nonzero() > 0
+
+
 def test_seeds_give_users_module_different_starts_and_leave_it_alone():
     own = nn.Linear(3, 1)
     before = own.weight.clone()

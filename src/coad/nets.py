@@ -146,17 +146,29 @@ def default_spec(input_shape: Sequence[int]) -> NetSpec:
 class StackedNet(nn.Module):
     """Several members of one description, stacked; the output is (members, n, outputs).
 
+    With ``apart``, the outputs share the convolutions only, and each has fully-connected layers
+    of its own (``branches`` of them): the last layers are narrow, and one task would crowd out another.
+
     >>> net = StackedNet(NetSpec(hidden=(4,)), (3,), seeds=[0, 1])
     >>> net(torch.zeros(5, 3)).shape
     torch.Size([2, 5, 1])
     """
 
-    def __init__(self, spec: NetSpec, input_shape: Sequence[int], seeds: Sequence[int], outputs: int = 1):
+    def __init__(
+        self,
+        spec: NetSpec,
+        input_shape: Sequence[int],
+        seeds: Sequence[int],
+        outputs: int = 1,
+        *,
+        apart: bool = False,
+    ):
         super().__init__()
         self.spec = spec
         self.input_shape = tuple(input_shape)
         self.members = len(seeds)
         self.outputs = outputs
+        self.branches = outputs if apart and spec.convs and spec.hidden else 1
         self._layout: Layout = "default"
         sizes = spec.sizes(input_shape)
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
@@ -170,11 +182,14 @@ class StackedNet(nn.Module):
             self.conv_bias.append(nn.Parameter(bias.detach().flatten(0, 1)))
             channels = conv.channels
         self.weight, self.bias = nn.ParameterList(), nn.ParameterList()
-        widths = [size[0] for size in sizes[len(spec.convs) :]] + [outputs]
-        for fan_in, fan_out in itertools.pairwise(widths):
-            weight, bias = _initial(generators, (fan_in, fan_out), (1, fan_out), fan_in)
-            self.weight.append(weight)
-            self.bias.append(bias)
+        widths = [size[0] for size in sizes[len(spec.convs) :]] + [outputs // self.branches]
+        for i, (fan_in, fan_out) in enumerate(itertools.pairwise(widths)):
+            # The branches' first layers are one wide layer; the others are stacked.
+            wide, deep = (self.branches, 1) if i == 0 else (1, self.branches)
+            shape = (deep, fan_in, wide * fan_out), (deep, 1, wide * fan_out)
+            weight, bias = _initial(generators, *shape, fan_in)
+            self.weight.append(nn.Parameter(weight.detach().flatten(0, 1)))
+            self.bias.append(nn.Parameter(bias.detach().flatten(0, 1)))
         self._own = ConvolutionStack(spec.convs, self.input_shape, self.members) if spec.convs else None
 
     @property
@@ -195,19 +210,23 @@ class StackedNet(nn.Module):
             weight.data = image.squeeze(2) if weight.ndim == 3 else image
 
     def forward(self, x: Tensor) -> Tensor:
-        latent = self.latent(x)
-        return torch.baddbmm(self.bias[-1], latent, self.weight[-1])
+        logit = torch.baddbmm(self.bias[-1], self.latent(x), self.weight[-1])
+        if self.branches > 1:
+            logit = logit.reshape(self.members, self.branches, len(x)).transpose(1, 2)
+        return logit
 
     def latent(self, x: Tensor) -> Tensor:
-        """What the last layer is given: (members, n, width)."""
+        """What the last layer is given: (members × branches, n, width)."""
         k = self.members
         if self.spec.convs:
             h = self._convolve(x).reshape(x.shape[0], k, -1).transpose(0, 1)
         else:
             h = x.flatten(1).unsqueeze(0).expand(k, -1, -1)
         # A slice of a ParameterList is a new module: it costs more than the layer.
-        for weight, bias in list(zip(self.weight, self.bias, strict=True))[:-1]:
+        for i, (weight, bias) in enumerate(list(zip(self.weight, self.bias, strict=True))[:-1]):
             h = F.relu_(_affine(h, weight, bias))
+            if i == 0 and self.branches > 1:
+                h = h.transpose(1, 2).reshape(k * self.branches, -1, len(x)).transpose(1, 2)
         return h
 
     def _convolve(self, x: Tensor) -> Tensor:
@@ -235,6 +254,21 @@ class StackedNet(nn.Module):
     def member(self, state: dict[str, Tensor], index: int) -> dict[str, Tensor]:
         """Views of one member's part of ``state``, named and laid out as a stack of one."""
         return {name: member_part(value, index, self.members) for name, value in state.items()}
+
+    def output(self, state: dict[str, Tensor], index: int) -> dict[str, Tensor]:
+        """Views of what one output is made of in ``state``, named and laid out as a stack with one output."""
+        last = len(self.weight) - 1
+        found = {}
+        for name, value in state.items():
+            kind, _, layer = name.partition(".")
+            if kind in ("weight", "bias"):
+                if self.branches > 1 and layer != "0":
+                    value = value[index :: self.branches]
+                elif self.branches > 1 or int(layer) == last:
+                    width = value.shape[-1] // self.outputs
+                    value = value[..., index * width : (index + 1) * width]
+            found[name] = value
+        return found
 
 
 class LoopedNet(nn.Module):

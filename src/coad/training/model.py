@@ -31,10 +31,10 @@ class Blueprint:
     source: NetSpec | nn.Module | Callable[[], nn.Module]
     input_shape: tuple[int, ...]
 
-    def build(self, seeds: Sequence[int], outputs: int) -> StackedNet | LoopedNet:
-        """Fresh members, one per seed."""
+    def build(self, seeds: Sequence[int], outputs: int, *, apart: bool = False) -> StackedNet | LoopedNet:
+        """Fresh members, one per seed; ``apart`` as in :class:`StackedNet`."""
         if isinstance(self.source, NetSpec):
-            return StackedNet(self.source, self.input_shape, seeds, outputs)
+            return StackedNet(self.source, self.input_shape, seeds, outputs, apart=apart)
         net = LoopedNet(self.source, seeds, outputs)
         with torch.no_grad():
             net.eval()(torch.zeros(2, *self.input_shape))
@@ -154,10 +154,11 @@ def fold(
     parts = [_part(weights, f"net_{side}.") for weights in members]
     if isinstance(blueprint.source, NetSpec):
         single = StackedNet(blueprint.source, blueprint.input_shape, [0] * k, 1)
-        state = _stacked(parts)
+        trained = StackedNet(blueprint.source, blueprint.input_shape, [0] * k, heads, apart=True)
+        state = trained.output(_stacked(parts), head)
         last = len(single.weight) - 1
-        state[f"weight.{last}"] = state[f"weight.{last}"][..., head : head + 1] * a[:, None]
-        state[f"bias.{last}"] = state[f"bias.{last}"][..., head : head + 1] * a[:, None] + b[:, None]
+        state[f"weight.{last}"] = state[f"weight.{last}"] * a[:, None]
+        state[f"bias.{last}"] = state[f"bias.{last}"] * a[:, None] + b[:, None]
         single.load_state_dict(state)
         return Scorer(single).eval()
     whole = blueprint.build([0] * k, heads)

@@ -102,7 +102,7 @@ def _measured(
 
 def _cost(plan: Plan, blueprints: tuple[Blueprint, Blueprint], heads: int, train: Rows) -> float:
     """Seconds for one training step of one seed, the workers counted as perfect."""
-    nets = [blueprint.build(list(range(plan.together)), heads) for blueprint in blueprints]
+    nets = [blueprint.build(list(range(plan.together)), heads, apart=True) for blueprint in blueprints]
     duo = Duo(nets[0], nets[1], normalised=True)
     for net in nets:
         net.layout = plan.layout

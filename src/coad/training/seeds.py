@@ -103,10 +103,10 @@ def train_seeds(
 def build_duo(
     blueprints: tuple[Blueprint, Blueprint], seeds: Sequence[int], settings: Settings, plan: Plan
 ) -> Duo:
-    """Both networks of some seeds; s and q start from different draws."""
+    """Both networks of some seeds, each β with layers of its own; s and q start from different draws."""
     heads = len(settings.beta)
-    net_s = blueprints[0].build([2 * seed for seed in seeds], heads)
-    net_q = blueprints[1].build([2 * seed + 1 for seed in seeds], heads)
+    net_s = blueprints[0].build([2 * seed for seed in seeds], heads, apart=True)
+    net_q = blueprints[1].build([2 * seed + 1 for seed in seeds], heads, apart=True)
     net_s.layout = net_q.layout = plan.layout
     return Duo(net_s, net_q, normalised=settings.preset == "robust")
 
