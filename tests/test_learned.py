@@ -16,8 +16,9 @@ from coad.explain import explain
 from coad.learned import CoAD, load
 from coad.nets import Conv, NetSpec, preset
 from coad.scaling import MIN_ROWS, Scaler
+from coad.thresholds import select_thresholds
 from coad.training.duo import Duo
-from coad.training.model import Blueprint, fold
+from coad.training.model import Blueprint, SeedReport, fold, heard
 
 
 def data(n: int = 600, seed: int = 0, rate: float = 0.1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -293,6 +294,15 @@ def test_members_folded_together_give_the_mean_logit_of_each(source, shape):
         assert together.latent([x.numpy()]).shape[0] == 7
 
 
+def test_heard_in_an_ensemble_are_the_starts_near_the_best():
+    def report(seed, status, f):
+        return SeedReport(seed, status, f, 1.0, 1.0, 0.1, 0.1, 1, 1)
+
+    table = [report(0, "ok", 0.9), report(1, "worse optimum", 0.82), report(2, "worse optimum", 0.7)]
+    assert heard([*table, report(3, "collapsed", 0.89)]) == {0, 1}
+    assert heard([report(4, "collapsed", 0.0)]) == set()
+
+
 def test_an_ensemble_keeps_every_good_start_and_is_saved_with_them(tmp_path):
     s, q, event = data()
     det = quick(n_seeds=3, ensemble=True).fit(s, q)
@@ -300,6 +310,8 @@ def test_an_ensemble_keeps_every_good_start_and_is_saved_with_them(tmp_path):
     own = det.fitted_[1.0]
     assert own.scorer_s.net.members == own.scorer_q.net.members == good > 1
     assert det.predict(s, q)[event].mean() > 0.9
+    best = select_thresholds(*det.confidences(s, q), n_permutations=0)
+    assert own.thresholds == pytest.approx((best.threshold_s, best.threshold_q))
     det.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert again.ensemble is True

@@ -53,7 +53,8 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
     n_seeds : int
         Independent starts; the best by validation F̂ is kept, all are in ``seeds_``.
     ensemble : bool
-        Keep every start that ended "ok" and score by their mean logit: surer, and slower by their number.
+        Keep every start whose F̂ is near the best and score by their mean logit: surer, and slower by their
+        number. Both thresholds are then set to the exact optimum of F̂ on the rows of the fit.
     epochs, batch_size, patience, epoch_size : int, optional
         Chosen from the number of rows if not given. ``epoch_size`` rows make an epoch.
     lr, schedule : float, {"cosine", "constant"}, optional
@@ -202,6 +203,12 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         self.random_state_, self.blueprints_ = seed, blueprints
         self.dismissed_, self.kinds_ = (), None
         for beta, own in found.fitted.items():
+            if own.scorer_s.net.members > 1 and own.status != "no coincidence":
+                # Each start was trained to be decided at one half; their mean was not.
+                view = self.at(beta)
+                p_s, p_q = view.confidences(rows_s, rows_q, context)
+                pair = view._searched(p_s, p_q, beta, labels, alpha=self.alpha, n_permutations=0)
+                own.thresholds = pair if np.isfinite(pair).all() else None
             if own.status == "no coincidence":
                 warnings.warn(
                     f"no coincidence found for beta = {beta:g}: shuffled pairings do as well on the "
@@ -323,24 +330,22 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         The networks stay as they are. If the rows show no coincidence, the thresholds are
         infinite and nothing is flagged.
         """
-        from coad.thresholds import select_thresholds
-
         own = self._only()
         p_s, p_q = self.confidences(s, q, context)
-        found = select_thresholds(
-            p_s,
-            p_q,
-            beta=own.beta if beta is None else float(beta),
-            alpha=self.alpha_,
-            context=as_context(self._known(s, q, context), len(p_s)),
-            random_state=self.random_state_,
-        )
-        # There, a row is flagged from the threshold on; here, above it.
-        own.thresholds = (
-            float(np.nextafter(found.threshold_s, -1.0)),
-            float(np.nextafter(found.threshold_q, -1.0)),
-        )
+        labels = as_context(self._known(s, q, context), len(p_s))
+        own.thresholds = self._searched(p_s, p_q, own.beta if beta is None else float(beta), labels)
         return self
+
+    def _searched(
+        self, p_s: FloatArray, p_q: FloatArray, beta: float, labels: Any, **options: Any
+    ) -> tuple[float, float]:
+        """The exact best thresholds of given confidences; ``options`` as in ``select_thresholds``."""
+        from coad.thresholds import select_thresholds
+
+        own = {"alpha": self.alpha_, "random_state": self.random_state_, **options}
+        found = select_thresholds(p_s, p_q, beta=beta, context=labels, **own)
+        # There, a row is flagged from the threshold on; here, above it.
+        return float(np.nextafter(found.threshold_s, -1.0)), float(np.nextafter(found.threshold_q, -1.0))
 
     def dismiss(self, kind: int, s: Any = None, q: Any = None, *, context: Any = None) -> CoAD:
         """Leave events of a kind out from now on (:func:`coad.kinds.find_kinds` numbers them).

@@ -1,6 +1,7 @@
 """Two networks trained together by another objective: correlation, covariance, or labels.
 
-The networks, the normalised head and the number of starts are CoAD's; only the objective differs.
+The networks and the normalised head are CoAD's; the objective differs, and of two starts the one with
+the better objective is kept (CoAD may average its starts: ``ensemble``).
 Deep CCA maximises corr(p_s, p_q) (paper: akin to P̂), deep MCA cov(p_s, p_q) (akin to R̂), and
 the supervised networks (SNN) minimise the cross-entropy of p_s · p_q against labels.
 """

@@ -88,7 +88,8 @@ def fit(
     alpha: Annotated[str, typer.Option(help="Anomaly rate in (0, 0.5], or auto.")] = "auto",
     seeds: Annotated[int, typer.Option(help="Independent trainings; the best is kept.")] = 4,
     ensemble: Annotated[
-        bool, typer.Option("--ensemble", help="Keep every training that ended well; they score together.")
+        bool,
+        typer.Option("--ensemble", help="Keep every training that ended near the best; they score together."),
     ] = False,
     epochs: Annotated[int | None, typer.Option(help="Default: by the number of rows.")] = None,
     seed: SeedOption = 0,

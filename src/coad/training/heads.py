@@ -13,7 +13,7 @@ from coad.inference import MAX_PLAUSIBLE_RATE
 from coad.training.configure import forced_plan
 from coad.training.duo import Rows, fingerprint
 from coad.training.judge import verdict
-from coad.training.model import Blueprint, Fitted, fold
+from coad.training.model import Blueprint, Fitted, fold, heard
 from coad.training.null import p_value
 from coad.training.seeds import Run, estimated_alpha, report_seeds, train_seeds
 from coad.training.trainer import Settings
@@ -96,12 +96,12 @@ def _best(
     null = np.max([x.null_maxima for x in run.snapshots if x.beta == beta], axis=0)
     chance = p_value(best.correlation, null)
     found = chance <= model.significance and best.true_positives > 0
-    heard = [best.weights]
+    members = [best.weights]
     if model.ensemble:
-        good = {report.seed for report in table if report.status == "ok"}
-        heard = [x.weights for x in run.snapshots if x.beta == beta and x.seed in good]
+        near = heard(table) or {best.seed}
+        members = [x.weights for x in run.snapshots if x.beta == beta and x.seed in near]
     scorers = [
-        fold(b, heard, side, heads.index(beta), len(heads), normalised=model.preset == "robust")
+        fold(b, members, side, heads.index(beta), len(heads), normalised=model.preset == "robust")
         for b, side in zip(blueprints, "sq", strict=True)
     ]
     return Fitted(

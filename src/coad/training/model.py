@@ -17,11 +17,15 @@ from coad.exceptions import InputError
 from coad.nets import LoopedNet, NetSpec, NormalisedHead, StackedNet
 from coad.scaling import Scaler
 
-__all__ = ["Blueprint", "Fitted", "Scorer", "SeedReport", "absorb", "as_source", "fold"]
+__all__ = ["Blueprint", "Fitted", "Scorer", "SeedReport", "absorb", "as_source", "fold", "heard"]
 
 #: From so many rows on, our own convolutions are worth being loaded, and from so many multiplications
 #: for each input value on, worth the time it takes to lay the rows out for them.
 _MANY, _MUCH = 1024, 500.0
+
+#: In an ensemble, a start with so much of the best one's F̂ has a say. A worse optimum is worse alone, but
+#: errs elsewhere.
+_HEARD = 0.9
 
 
 @dataclass(frozen=True)
@@ -131,10 +135,18 @@ class Fitted:
 
     @property
     def kept(self) -> set[int]:
-        """The seeds that have a say: the best, or in an ensemble all that ended well."""
-        if self.scorer_s.net.members == 1:
-            return {self.seed}
-        return {report.seed for report in self.seeds if report.status == "ok"}
+        """The seeds that have a say: the best, or in an ensemble all that are near it."""
+        return {self.seed} if self.scorer_s.net.members == 1 else heard(self.seeds)
+
+
+def heard(reports: Sequence[SeedReport]) -> set[int]:
+    """The seeds of an ensemble: those whose F̂ is near the best."""
+    best = max((report.fbeta_hat for report in reports if report.status == "ok"), default=0.0)
+    return {
+        report.seed
+        for report in reports
+        if report.status != "collapsed" and report.fbeta_hat >= _HEARD * best
+    }
 
 
 def fold(
