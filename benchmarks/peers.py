@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from benchmarks._results import record
+from benchmarks._results import record, table
 from coad.cli._peers import PAPER_MILLING
 from coad.cli.bench import verdict
 from coad.experiments.peer_data import NAMES, bench_data
@@ -25,6 +25,7 @@ def run() -> None:
     store = Path(__file__).parent / "peers.parquet"
     methods = os.environ.get("COAD_BENCH_METHODS")
     splits = int(os.environ.get("COAD_BENCH_SPLITS", SPLITS))
+    seconds: dict[str, list[float]] = {}
     for name in os.environ.get("COAD_BENCH_DATA", ",".join(NAMES)).split(","):
         data = bench_data(name, seed=SEED)
         done = run_peers(
@@ -38,6 +39,21 @@ def run() -> None:
         part = f"-{methods.replace(',', '-')}" if methods else ""
         title = f"Methods side by side: {name}" + (f" ({methods}, {splits} splits)" if methods else "")
         record(f"peers-{name}{part}", title, _body(name, done, splits))
+        seconds[name] = _seconds(done, splits)
+    if methods is None and set(seconds) == set(NAMES):
+        lines = [
+            (f"{many} splits", *(f"{sum(seconds[name][:many]) / 60:.1f}" for name in NAMES),
+             f"{sum(sum(seconds[name][:many]) for name in NAMES) / 60:.1f}")
+            for many in sorted({min(3, splits), splits})
+        ]  # fmt: skip
+        head = ("all methods", *NAMES, "together")
+        record("peers-time", "Methods side by side: minutes for everything", table(head, lines))
+
+
+def _seconds(done: PeersRun, splits: int) -> list[float]:
+    """Seconds of each split; both strategies of a method are one fit."""
+    once = {(row.method, row.split): row.seconds for row in done.results}
+    return [sum(value for (_, split), value in once.items() if split == k) for k in range(splits)]
 
 
 def _body(name: str, done: PeersRun, splits: int) -> str:

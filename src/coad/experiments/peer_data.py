@@ -119,7 +119,7 @@ def _milling(folder: Path | None, quick: bool) -> BenchData:
 
     return BenchData(
         name="milling",
-        source=f"{whole.source}; every {every}th window for training; positive: degraded or failed",
+        source=f"{whole.source}; one window in {every} for training; positive: degraded or failed",
         split=split,
         setting={"epochs": 200},
         regimes=True,

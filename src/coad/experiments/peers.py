@@ -336,6 +336,10 @@ def _write_results(path: Path, rows: Sequence[Result]) -> None:
 
 def _key(data: BenchData, quick: bool, seed: int) -> str:
     """A short name of data and settings; the number of splits is not part of it, so that one may add some."""
-    setting = sorted((name, getattr(value, "__name__", value)) for name, value in data.setting.items())
-    text = f"{data.name}|{data.source}|{data.fingerprint}|{setting}|quick={quick}|seed={seed}|{__version__}"
+    setting, supervised = (
+        sorted((name, getattr(value, "__name__", value)) for name, value in part.items())
+        for part in (data.setting, data.supervised)
+    )
+    facts = (data.name, data.source, data.fingerprint, setting, supervised, quick, seed, __version__)
+    text = "|".join(map(str, facts))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
