@@ -18,7 +18,8 @@ from coad.nets import Conv, NetSpec, preset
 from coad.scaling import MIN_ROWS, Scaler
 from coad.thresholds import select_thresholds
 from coad.training.duo import Duo
-from coad.training.model import Blueprint, SeedReport, fold, heard
+from coad.training.heads import near_best
+from coad.training.model import Blueprint, SeedReport, fold
 
 
 def data(n: int = 600, seed: int = 0, rate: float = 0.1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -294,13 +295,13 @@ def test_members_folded_together_give_the_mean_logit_of_each(source, shape):
         assert together.latent([x.numpy()]).shape[0] == 7
 
 
-def test_heard_in_an_ensemble_are_the_starts_near_the_best():
+def test_heard_in_an_ensemble_are_only_starts_near_the_best():
     def report(seed, status, f):
         return SeedReport(seed, status, f, 1.0, 1.0, 0.1, 0.1, 1, 1)
 
     table = [report(0, "ok", 0.9), report(1, "worse optimum", 0.82), report(2, "worse optimum", 0.7)]
-    assert heard([*table, report(3, "collapsed", 0.89)]) == {0, 1}
-    assert heard([report(4, "collapsed", 0.0)]) == set()
+    assert near_best([*table, report(3, "collapsed", 0.89)], 0) == {0, 1}
+    assert near_best([report(4, "collapsed", 0.0)], 4) == {4}
 
 
 def test_an_ensemble_keeps_every_good_start_and_is_saved_with_them(tmp_path):
@@ -315,6 +316,8 @@ def test_an_ensemble_keeps_every_good_start_and_is_saved_with_them(tmp_path):
     det.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert again.ensemble is True
+    assert again.fitted_[1.0].kept == own.kept
+    assert len(own.kept) == good
     assert np.array_equal(again.score_samples(s, q), det.score_samples(s, q))
     assert np.array_equal(again.latent(s, q)[0], det.latent(s, q)[0])
     found = explain(det, s[:3], q[:3])

@@ -141,7 +141,7 @@ def _facts(model: CoAD) -> dict[str, Any]:
                 "threshold": own.threshold,
                 "thresholds": _to_json(own.thresholds),
                 "columns": [own.scorer_s.column, own.scorer_q.column, own.scorer_s.net.outputs],
-                "members": own.scorer_s.net.members,
+                "heard": sorted(own.kept),
                 "seeds": [asdict(report) for report in own.seeds],
             }
             for own in model.fitted_.values()
@@ -178,10 +178,10 @@ def _rebuild(facts: dict[str, Any], tensors: dict[str, torch.Tensor], nets: Any)
         model.dismissed_ = tuple(Dismissed.from_dict(one) for one in facts["dismissed"])
     model.fitted_ = {}
     for i, own in enumerate(facts["fitted"]):
+        heard = [int(seed) for seed in own.get("heard", [own["seed"]])]
         scorers = []
         for j, (side, blueprint) in enumerate(zip("sq", model.blueprints_, strict=True)):
-            members = [0] * int(own.get("members", 1))
-            scorer = Scorer(blueprint.build(members, own["columns"][2]), own["columns"][j])
+            scorer = Scorer(blueprint.build([0] * len(heard), own["columns"][2]), own["columns"][j])
             start = f"{i}.{side}."
             scorer.load_state_dict(
                 {k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)}
@@ -198,6 +198,7 @@ def _rebuild(facts: dict[str, Any], tensors: dict[str, torch.Tensor], nets: Any)
             status=str(own["status"]),
             threshold=float(own["threshold"]),
             thresholds=None if thresholds is None else (float(thresholds[0]), float(thresholds[1])),
+            heard=heard,
         )
     return model
 

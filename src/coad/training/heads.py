@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
+from coad._typing import FloatArray
 from coad.inference import MAX_PLAUSIBLE_RATE
 from coad.training.configure import forced_plan
 from coad.training.duo import Rows, fingerprint
 from coad.training.judge import verdict
-from coad.training.model import Blueprint, Fitted, fold, heard
+from coad.training.model import Blueprint, Fitted, Scorer, SeedReport, fold
 from coad.training.null import p_value
 from coad.training.seeds import Run, estimated_alpha, report_seeds, train_seeds
-from coad.training.trainer import Settings
+from coad.training.trainer import Settings, Snapshot
 
 if TYPE_CHECKING:
     from coad.learned import CoAD
 
-__all__ = ["Trained", "plausible_rate", "train_heads"]
+__all__ = ["Trained", "alike", "near_best", "plausible_rate", "train_heads"]
+
+#: In an ensemble, a start with so much of the best one's F̂ has a say (alone it is worse, but it errs elsewhere),
+#: if its confidences go along with the best one's this much, over so many held-out rows.
+_HEARD, _ALIKE, _COMPARED = 0.9, 0.5, 10_000
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ def train_heads(
         settings = replace(settings, alpha=pilot)
     run = train_seeds(blueprints, seeds, settings, train, held, checkpoint=folder, **common)
     alpha, how = _alpha(model, run, pilot)
-    fitted = {beta: _best(model, blueprints, run, beta, heads, alpha) for beta in betas}
+    fitted = {beta: _best(model, blueprints, run, beta, heads, alpha, held) for beta in betas}
     return Trained(alpha, how, fitted, run.histories, run.plan.to_dict())
 
 
@@ -90,25 +97,61 @@ def _best(
     beta: float,
     heads: tuple[float, ...],
     alpha: float,
+    held: Rows,
 ) -> Fitted:
     """The best seed for a β; "no coincidence" if shuffled pairings of the held-out rows do as well."""
     table, best = report_seeds(run.snapshots, beta, alpha)
     null = np.max([x.null_maxima for x in run.snapshots if x.beta == beta], axis=0)
     chance = p_value(best.correlation, null)
     found = chance <= model.significance and best.true_positives > 0
-    members = [best.weights]
+
+    def scorers(members: Sequence[Snapshot]) -> tuple[Scorer, Scorer]:
+        weights = [one.weights for one in members]
+        both = [
+            fold(b, weights, side, heads.index(beta), len(heads), normalised=model.preset == "robust")
+            for b, side in zip(blueprints, "sq", strict=True)
+        ]
+        return both[0], both[1]
+
+    members = [best]
     if model.ensemble:
-        near = heard(table) or {best.seed}
-        members = [x.weights for x in run.snapshots if x.beta == beta and x.seed in near]
-    scorers = [
-        fold(b, members, side, heads.index(beta), len(heads), normalised=model.preset == "robust")
-        for b, side in zip(blueprints, "sq", strict=True)
-    ]
+        near = near_best(table, best.seed)
+        own = {x.seed: x for x in run.snapshots if x.beta == beta and x.seed in near}
+        says = {seed: _product(*scorers([x]), held) for seed, x in own.items()}
+        members = [x for seed, x in own.items() if alike(says[seed], says[best.seed])]
     return Fitted(
         beta,
-        *scorers,
+        *scorers(members),
         seeds=table,
         seed=best.seed,
         p_value=chance,
         status=verdict(found, best.true_positives, plausible_rate(model)),
+        heard=[one.seed for one in members],
     )
+
+
+def near_best(reports: Sequence[SeedReport], best: int) -> set[int]:
+    """The seeds that may have a say beside the best one: those with nearly its F̂."""
+    top = next(report.fbeta_hat for report in reports if report.seed == best)
+    near = {r.seed for r in reports if r.status != "collapsed" and r.fbeta_hat >= _HEARD * top}
+    return near | {best}
+
+
+def alike(product: FloatArray, of_best: FloatArray) -> bool:
+    """Whether a start found what the best one did: another optimum of F̂ may be about other rows.
+
+    >>> best = np.array([0.0, 0.1, 0.9, 1.0])
+    >>> alike(best**2, best), alike(1 - best, best)
+    (True, False)
+    """
+    if product is of_best:
+        return True
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return bool(np.corrcoef(product, of_best)[0, 1] >= _ALIKE)
+
+
+@torch.inference_mode()
+def _product(scorer_s: Scorer, scorer_q: Scorer, rows: Rows) -> FloatArray:
+    """p_s·p_q of (some of) the held-out rows."""
+    parts = [scorer_s(s) * scorer_q(q) for s, q in rows.blocks(limit=_COMPARED)]
+    return np.asarray(torch.cat(parts).numpy(), dtype=np.float64)

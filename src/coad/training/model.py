@@ -17,15 +17,11 @@ from coad.exceptions import InputError
 from coad.nets import LoopedNet, NetSpec, NormalisedHead, StackedNet
 from coad.scaling import Scaler
 
-__all__ = ["Blueprint", "Fitted", "Scorer", "SeedReport", "absorb", "as_source", "fold", "heard"]
+__all__ = ["Blueprint", "Fitted", "Scorer", "SeedReport", "absorb", "as_source", "fold"]
 
 #: From so many rows on, our own convolutions are worth being loaded, and from so many multiplications
 #: for each input value on, worth the time it takes to lay the rows out for them.
 _MANY, _MUCH = 1024, 500.0
-
-#: In an ensemble, a start with so much of the best one's F̂ has a say. A worse optimum is worse alone, but
-#: errs elsewhere.
-_HEARD = 0.9
 
 
 @dataclass(frozen=True)
@@ -124,29 +120,17 @@ class Fitted:
         status: str,
         threshold: float = 0.5,
         thresholds: tuple[float, float] | None = None,
+        heard: Sequence[int] | None = None,
     ) -> None:
         self.beta = beta
         self.scorer_s, self.scorer_q = scorer_s, scorer_q
         self.seeds, self.seed = list(seeds), seed
         self.p_value, self.status = p_value, status
         self.threshold, self.thresholds = threshold, thresholds
+        #: The seeds that have a say: the best, or in an ensemble all that found the same.
+        self.kept = {seed} if heard is None else set(heard)
         #: The scorers for unscaled rows, made when first used.
         self.direct: tuple[Scorer | None, Scorer | None] | None = None
-
-    @property
-    def kept(self) -> set[int]:
-        """The seeds that have a say: the best, or in an ensemble all that are near it."""
-        return {self.seed} if self.scorer_s.net.members == 1 else heard(self.seeds)
-
-
-def heard(reports: Sequence[SeedReport]) -> set[int]:
-    """The seeds of an ensemble: those whose F̂ is near the best."""
-    best = max((report.fbeta_hat for report in reports if report.status == "ok"), default=0.0)
-    return {
-        report.seed
-        for report in reports
-        if report.status != "collapsed" and report.fbeta_hat >= _HEARD * best
-    }
 
 
 def fold(
