@@ -30,7 +30,7 @@ def reproduce_rf(splits: int, methods: str, *, quick: bool, seed: int, output: P
     examples = Section(
         "Simulated windows, the station on the left and the beam on the right",
         "Normal windows (blue) are the difficult ones: a glitch of the readback alone, a beam anomaly too early to "
-        "match, a change of energy that another station caused. Events (red) change both at once.",
+        "match, a change of energy that another station caused. Events (orange) change both at once.",
         examples_figure(rf_examples(seed)),
     )
     _show(run, PAPER_F1, DIFFERENCE, output, "RF station (simulated): Table 3", [examples])
@@ -76,8 +76,7 @@ def _show(
             out(f"{line.title} failed: {line.error}")
     out(verdict(run))
     out(difference)
-    beside = Section("Ours beside the paper's", difference, None, (head, rows))
-    write_peers_page(run, output, title, verdict(run), LEGEND, [*sections, beside])
+    write_peers_page(run, output, title, verdict(run), LEGEND, sections, paper=paper, difference=difference)
     out(f"Pictures: {output}; results: {output.with_suffix('.parquet')}")
     if run.errors:
         raise typer.Exit(1)

@@ -46,10 +46,22 @@ def peers_figure(lines: Sequence[Line]) -> go.Figure:
 
 
 def write_peers_page(
-    run: PeersRun, path: Path, title: str, verdict: str, note: str, sections: Sequence[Any] = ()
+    run: PeersRun,
+    path: Path,
+    title: str,
+    verdict: str,
+    note: str,
+    sections: Sequence[Any] = (),
+    *,
+    paper: dict[str, float] | None = None,
+    difference: str = "",
 ) -> None:
-    """A section with picture and table for each data set, after those given."""
+    """A section with picture and table for each data set, after those given.
+
+    ``paper`` adds a column with the paper's F1, and ``difference`` says what it cannot be compared in.
+    """
     from coad.experiments.peers import HEAD, cells
+    from coad.experiments.rf import paper_rows
     from coad.report.page import Section, write_page
 
     parts: list[Any] = list(sections)
@@ -57,12 +69,14 @@ def write_peers_page(
     for data in dict.fromkeys(line.data for line in lines):
         own = [line for line in lines if line.data == data]
         judged = any(line.best is not None for line in own)
+        source = run.sources.get(data, "")
+        text = f"{source[:1].upper()}{source[1:]}. {_over(max(x.splits for x in own))}"
         parts.append(
             Section(
-                data,
-                f"{run.sources.get(data, '')}. {_over(max(x.splits for x in own))}",
+                data if paper is None else "Ours beside the paper's",
+                f"{text} {difference}".strip(),
                 peers_figure(own) if judged else None,
-                (HEAD, [cells(line) for line in own]),
+                (HEAD, [cells(line) for line in own]) if paper is None else paper_rows(own, paper),
             )
         )
     write_page(path, title, verdict, parts, note)
