@@ -13,11 +13,13 @@ import torch
 
 from coad._typing import FloatArray
 from coad.inference import MAX_PLAUSIBLE_RATE
+from coad.nets import NetSpec
 from coad.training.configure import forced_plan
 from coad.training.duo import Rows, fingerprint
 from coad.training.judge import verdict
 from coad.training.model import Blueprint, Fitted, Scorer, SeedReport, fold
 from coad.training.null import p_value
+from coad.training.parting import part
 from coad.training.seeds import Run, estimated_alpha, report_seeds, train_seeds
 from coad.training.trainer import Settings, Snapshot
 
@@ -72,6 +74,19 @@ def train_heads(
         settings = replace(settings, alpha=pilot)
     run = train_seeds(blueprints, seeds, settings, train, held, checkpoint=folder, **common)
     alpha, how = _alpha(model, run, pilot)
+    shared = len(betas) > 1 and all(isinstance(one.source, NetSpec) for one in blueprints)
+    if shared and model.preset == "robust":
+        best = [report_seeds(run.snapshots, beta, alpha)[1] for beta in betas]
+        options = {name: common[name] for name in ("augment", "checkpoint_seconds", "identity")}
+        run = replace(
+            run,
+            snapshots=[
+                part(blueprints, x, settings, run.plan, rows, alpha=alpha, checkpoint=folder, **options)
+                if any(x is one for one in best)
+                else x
+                for x in run.snapshots
+            ],
+        )
     fitted = {beta: _best(model, blueprints, run, beta, heads, alpha, held) for beta in betas}
     return Trained(alpha, how, fitted, run.histories, run.plan.to_dict())
 

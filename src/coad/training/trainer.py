@@ -79,6 +79,8 @@ class Settings:
     schedule: Schedule = "constant"
     head_rate: float = 1.0
     thinning: float = 0.0
+    fresh: bool = True  #: from random weights: α rises, and heads that point the wrong way are turned
+    estimated: bool = False  #: α is an estimate from below
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ class Trainer:
             lambda_wall=settings.lambda_wall,
             lambda_mag=settings.lambda_mag,
             # An estimate from below must not be a ceiling.
-            cap=settings.preset == "robust" and settings.alpha is not None,
+            cap=settings.preset == "robust" and settings.alpha is not None and not settings.estimated,
             margin=settings.margin / math.sqrt(len(train)),
         )
         trained = {name: p for name, p in duo.named_parameters() if p.requires_grad}
@@ -164,7 +166,7 @@ class Trainer:
         while self.epoch < self.settings.epochs and not self._all_stopped():
             loss = self._one_epoch()
             self.epoch += 1
-            if self.duo.head_s.enabled and self._time_to_orient():
+            if self.duo.head_s.enabled and self.settings.fresh and self._time_to_orient():
                 early = self.epoch <= max(1, self.settings.epochs // 10)
                 orient(self.duo, self.train_rows, self.objective, SHIFTS if early else (None,))
             if self.epoch % self.settings.evaluate_every == 0 or self.epoch == self.settings.epochs:
@@ -345,7 +347,7 @@ class Trainer:
         ceiling = np.repeat(self.alpha[:, None], len(self.settings.beta), axis=1)
         alpha = ceiling.copy()
         finite = np.isfinite(self.settings.beta)
-        if self.settings.preset == "robust":
+        if self.settings.preset == "robust" and self.settings.fresh:
             alpha[:, finite] *= _ALPHA_START + (1.0 - _ALPHA_START) * min(1.0, 2.0 * done)
         if self.settings.alpha is None:
             # The recall head's optimum does not depend on α: its scale stays fixed.
