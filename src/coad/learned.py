@@ -54,7 +54,8 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         Independent starts; the best by validation F̂ is kept, all are in ``seeds_``.
     ensemble : bool
         Keep every start that found what the best one did, with nearly its F̂, and score by their mean
-        logit: surer, and slower by their number. Both thresholds are then set to the exact optimum of F̂ on the rows of the fit.
+        logit: surer, and slower by their number. Both thresholds are then set to the exact optimum of
+        F̂ on the rows of the fit.
     epochs, batch_size, patience, epoch_size : int, optional
         Chosen from the number of rows if not given. ``epoch_size`` rows make an epoch.
     lr, schedule : float, {"cosine", "constant"}, optional

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Trained", "alike", "near_best", "plausible_rate", "train_heads"]
 
 #: In an ensemble, a start with so much of the best one's F̂ has a say (alone it is worse, but it errs elsewhere),
-#: if its confidences go along with the best one's this much, over so many held-out rows.
+#: if its confidences go along with the best one's this much, over so many held-out rows. The first was chosen by F1
+#: on two simulated RF stations; the second parts starts that agree (0.8 to 1) from opposite ones (-0.4 and less).
 _HEARD, _ALIKE, _COMPARED = 0.9, 0.5, 10_000
 
 

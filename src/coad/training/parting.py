@@ -28,7 +28,8 @@ __all__ = ["part"]
 
 log = logging.getLogger(__name__)
 
-#: The time alone, as part of the epochs together, and the learning rate, as part of theirs.
+#: The time alone, as part of the epochs together, and the learning rate, as part of theirs: the first values that
+#: were tried, on MNIST at random_state 0, judged by its test digits.
 _EPOCHS, _RATE = 0.08, 0.25
 
 
