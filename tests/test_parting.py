@@ -1,6 +1,12 @@
 """The heads of a frontier go on alone at the end."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -95,3 +101,46 @@ def test_a_frontier_is_the_same_twice_and_after_an_interruption(tmp_path):
     for again in (fit(tmp_path / "a"), fit(tmp_path / "b")):
         for beta in (0.5, 2):
             assert np.array_equal(again.at(beta).score_samples(s, q), first.at(beta).score_samples(s, q))
+
+
+CHILD = """
+import sys, torch
+sys.path.insert(0, sys.argv[2])
+torch.set_num_threads(1)
+import coad.training.parting as parting
+import test_parting as t
+parting._EPOCHS = 1.0  # long enough alone to be killed there
+rows = t.windows(400)
+det = t.CoAD(beta=[0.5, 2], net=t.SPEC, n_seeds=2, epochs=25, random_state=0, checkpoint=sys.argv[1],
+             checkpoint_seconds=0.0)
+det.fit(rows.s.numpy(), rows.q.numpy())
+det.save(sys.argv[1] + "/model")
+"""
+
+
+def _child(folder: Path) -> subprocess.Popen[bytes]:
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen([sys.executable, "-c", CHILD, str(folder), str(Path(__file__).parent)], env=env)
+
+
+def test_killed_while_the_heads_are_alone_it_goes_on_bit_for_bit(tmp_path):
+    assert _child(tmp_path / "whole").wait(120) == 0
+    rng = np.random.default_rng()
+    broken, kills = tmp_path / "broken", 0
+    for count in (1, 1, 2):  # in the first head's epochs alone, again, and in the second's
+        child = _child(broken)
+        while len(list(broken.glob("alone-*"))) < count and child.poll() is None:
+            time.sleep(0.005)
+        time.sleep(rng.uniform(0.0, 0.2))
+        if child.poll() is None:
+            child.send_signal(signal.SIGKILL)
+            kills += 1
+        child.wait(60)
+    assert kills > 0
+    assert _child(broken).wait(120) == 0
+    for one in (tmp_path / "whole" / "model").rglob("*"):
+        if one.is_file():
+            assert (
+                one.read_bytes()
+                == (broken / "model" / one.relative_to(tmp_path / "whole" / "model")).read_bytes()
+            )
