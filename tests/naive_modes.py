@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 
 def table(a, b):
     """P_kl by a loop over rows."""
@@ -75,3 +77,28 @@ def alike(a, b):
     for votes in (a, b):
         both.append([[sum(cosine(m[i], m[j]) for m in votes) / members for j in range(n)] for i in range(n)])
     return [[math.sqrt(both[0][i][j] * both[1][i][j]) for j in range(n)] for i in range(n)]
+
+
+def laid_out(rows, labels, fold, i, j, ridge):
+    """Rows of modes i and j along Fisher's line, each along the line that is fitted without its own fold."""
+    rows = np.asarray(rows, dtype=float)
+    width = rows.shape[1]
+    scatter = np.zeros((width, width))
+    for k in set(labels):
+        own = rows[[n for n, label in enumerate(labels) if label == k]]
+        for row in own - own.mean(axis=0):
+            scatter += np.outer(row, row)
+    scatter /= len(rows)
+    scatter += np.eye(width) * ridge * np.trace(scatter) / width
+    places = []
+    for k in (i, j):
+        found = []
+        for n in [n for n, label in enumerate(labels) if label == k]:
+            used = [m for m in range(len(rows)) if fold[m] != fold[n]]
+            upper = np.mean([rows[m] for m in used if labels[m] == i], axis=0)
+            lower = np.mean([rows[m] for m in used if labels[m] == j], axis=0)
+            line = np.linalg.inv(scatter) @ (upper - lower)
+            length = np.sqrt((upper - lower) @ line)
+            found.append(float((rows[n] - (upper + lower) / 2) @ line / length))
+        places.append(found)
+    return places

@@ -14,6 +14,8 @@ it is below ``DISAGREE`` the inputs contradict each other. (Below 1 would be too
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -191,11 +193,14 @@ def groups(likeness: FloatArray, most: int, least: int) -> IntArray:
     return compact(np.where(small[label], -1, label))
 
 
-def merge_overlapping(posterior: FloatArray, most: float) -> IntArray:
+def merge_overlapping(
+    posterior: FloatArray, most: float, apart: Callable[[IntArray], BoolArray] | None = None
+) -> IntArray:
     """New number of each mode after merging those that overlap most, until none overlaps more than ``most``.
 
     ``posterior`` (n, K) is how sure each row is of each mode, with rows that sum to 1. The overlap of
-    two modes is the part of the smaller one's rows that would as well be the other's.
+    two modes is the part of the smaller one's rows that would as well be the other's. ``apart`` is given
+    the new numbers so far and tells which of the modes must not be merged.
 
     >>> sure = np.array([[1.0, 0, 0], [0, 0.5, 0.5], [0, 0.4, 0.6], [0.99, 0.01, 0]])
     >>> merge_overlapping(sure, 0.05).tolist()
@@ -206,6 +211,8 @@ def merge_overlapping(posterior: FloatArray, most: float) -> IntArray:
     while len(size) > 1:
         overlap = shared / np.maximum(np.minimum(size[:, None], size[None, :]), 1e-12)
         np.fill_diagonal(overlap, -1.0)
+        if apart is not None and overlap.max() > most:
+            overlap[apart(group)] = -1.0
         k, m = sorted(int(i) for i in np.unravel_index(int(overlap.argmax()), overlap.shape))
         if overlap[k, m] <= most:
             break

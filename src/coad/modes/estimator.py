@@ -121,7 +121,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
         self.contexts_ = None if labels is None else np.unique(labels).tolist()
         self.random_state_ = seed
-        data = choose_front(self, (rows_s, rows_q), labels, modes, rng)
+        data = choose_front(self, (rows_s, rows_q), labels, modes, group, rng)
         self.fronts_ = data.fronts
         found = find_modes(self, data, modes, batch, group, time, rng)
         self._take(found)

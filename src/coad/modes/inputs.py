@@ -1,8 +1,9 @@
 """The front of the networks: how rows are scaled, and what lies near them.
 
-Flat rows are scaled column by column, or all columns by one factor. Columns in units of their
-own need the first; pixels and channels of one kind do better with the second, which does
-not blow up what hardly varies. Which it is, the data tell: see :func:`coad.modes.pipeline.find_modes`.
+Flat rows are scaled by one factor for all columns, or column by column, or taken to the coordinates that both
+inputs share (:mod:`coad.modes.canonical`). Pixels and channels of one kind do best with the first, which does
+not blow up what hardly varies; columns in units of their own need one of the others. Which it is, the data
+tell: see :func:`coad.modes.pipeline.choose_front`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _MOST_NEIGHBOURS = 4_000
 
 @dataclass(frozen=True)
 class Front:
-    """A scaler and, where columns keep their relative widths, a factor for each."""
+    """A scaler, and what scaled columns are multiplied by: nothing, a factor for each, or a matrix."""
 
     scaler: Scaler
     factors: NDArray[np.float32] | None
@@ -47,7 +48,13 @@ class Front:
     def transform(self, rows: NDArray[np.float32], labels: NDArray[Any] | None) -> NDArray[np.float32]:
         """Rows as the networks take them."""
         scaled = self.scaler.transform(rows, labels)
-        return scaled if self.factors is None else scaled * self.factors
+        if self.factors is None:
+            return scaled
+        return scaled @ self.factors if self.factors.ndim == 2 else scaled * self.factors
+
+    def row_shape(self, rows: NDArray[np.float32]) -> tuple[int, ...]:
+        """The shape of one such row after this front."""
+        return rows.shape[1:] if self.factors is None else self.factors.shape[-1:]
 
 
 class FrontRows(Rows):
@@ -76,6 +83,11 @@ class FrontRows(Rows):
     def flat(self) -> bool:
         """Whether rows of both inputs are lists of features."""
         return all(array.ndim == 2 for array in self.arrays)
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """What a row of each input looks like to its network."""
+        return [front.row_shape(array) for front, array in zip(self.fronts, self.arrays, strict=True)]
 
     def side(self, which: int, index: IntArray) -> Tensor:
         """Some rows of one input, as its network takes them."""

@@ -11,10 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from coad._typing import ArrayLike, FloatArray, IntArray
+from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from coad.exceptions import InputError
 from coad.modes import consensus
+from coad.modes.canonical import canonical_maps
 from coad.modes.catalogue import ModeTable, describe
+from coad.modes.gaps import Gaps
 from coad.modes.inputs import Front, FrontRows, neighbours
 from coad.modes.objective import chance_table, joint_table, mutual_information
 from coad.modes.roles import assign_roles, time_isolation
@@ -48,8 +50,12 @@ _INDEPENDENT = 0.15
 _OVERLAP = 0.04
 #: The trial that chooses the scale.
 _TRIAL_STEPS, _TRIAL_ROWS = 80, 1500
-#: Columns in units of their own show clearly; a small difference is noise.
+#: Rows that the coordinates shared by both inputs are taken from.
+_MAPPED_ROWS = 20_000
+#: What suits the data better shows clearly; a small difference is noise.
 _CLEARLY = 1.1
+#: Rows that are asked whether there is a gap between two modes, and columns of both inputs beyond which they are not.
+_GAP_ROWS, _MOST_COLUMNS = 10_000, 1_000
 #: A mode of fewer rows is not worth a line.
 _LEAST_ROWS = 5
 
@@ -107,7 +113,7 @@ def find_modes(
                 a, b = responsibilities(duo, data)
                 labels = consensus.relabelled(a.mean(0), b.mean(0), labels)
                 if not last:
-                    labels = _merged(*_honest(a, b, fold), labels)
+                    labels = _merged(*_honest(a, b, fold), labels, _gaps(data, rng))
     finally:
         torch.set_num_threads(threads)
     return _described(model, duo, blueprints, data, (a, b), labels, own, fold, time, p_value)
@@ -118,26 +124,45 @@ def choose_front(
     arrays: tuple[NDArray[np.float32], NDArray[np.float32]],
     labels: NDArray[Any] | None,
     modes: int,
+    group: ArrayLike | None,
     rng: np.random.Generator,
 ) -> FrontRows:
-    """Rows scaled by one factor or, if that shares clearly more on rows not trained on, column by column."""
-    fronts = [tuple(Front.fit(x, labels, pooled=pooled) for x in arrays) for pooled in (False, True)]
-    by_columns, by_factor = (FrontRows(arrays, front, labels) for front in fronts)
-    if not by_columns.flat or all(front.factors is None for front in fronts[1]):
+    """Rows scaled by one factor, or as shares clearly more on rows that a short training has not seen.
+
+    The others are the coordinates that the inputs share, and each column by itself.
+    """
+    by_columns = FrontRows(arrays, tuple(Front.fit(x, labels) for x in arrays), labels)
+    pooled = tuple(Front.fit(x, labels, pooled=True) for x in arrays)
+    if not by_columns.flat or all(front.factors is None for front in pooled):
         return by_columns
-    some = np.sort(rng.permutation(len(arrays[0]))[:_TRIAL_ROWS])
+    n = len(by_columns)
+    held = (
+        _folds(n, 3, group, rng) == 0 if group is None or len(np.unique(group)) >= 3 else rng.random(n) < 0.3
+    )
+    many = np.sort(rng.permutation(n)[:_MAPPED_ROWS])
+    maps = canonical_maps(by_columns.side(0, many).numpy(), by_columns.side(1, many).numpy(), held[many])
+    fronts = {"by one factor": pooled}
+    if maps is not None:
+        fronts["canonical"] = tuple(
+            replace(front, factors=factors) for front, factors in zip(by_columns.fronts, maps, strict=True)
+        )
+    fronts["by columns"] = by_columns.fronts
+    some = np.sort(rng.permutation(n)[:_TRIAL_ROWS])
     part = arrays[0][some], arrays[1][some]
     own = None if labels is None else labels[some]
     seed = int(rng.integers(2**30))
-    columns, factor = (_shared(model, FrontRows(part, front, own), modes, seed) for front in fronts)
-    log.info("shared on held-out rows: %.3f nats by columns, %.3f by one factor", columns, factor)
-    return by_columns if columns > _CLEARLY * factor else by_factor
+    best, most = pooled, -math.inf
+    for name, front in fronts.items():
+        value = _shared(model, FrontRows(part, front, own), modes, held[some], seed)
+        log.info("shared on held-out rows: %.3f nats, scaled %s", value, name)
+        if value > (_CLEARLY * most if most > 0 else most):
+            best, most = front, value
+    return FrontRows(arrays, best, labels)
 
 
-def _shared(model: CoincidenceModes, data: FrontRows, modes: int, seed: int) -> float:
+def _shared(model: CoincidenceModes, data: FrontRows, modes: int, held: BoolArray, seed: int) -> float:
     """The information that a short training finds on rows it has not seen, beyond a shuffled pairing's."""
     rng = np.random.default_rng(seed)
-    held = rng.random(len(data)) < 0.3
     plan = replace(_plan(model, data, len(data), rng), steps=_TRIAL_STEPS)
     duo = build(_blueprints(model.net, data), [seed], modes, sharp=True)
     threads = torch.get_num_threads()
@@ -227,7 +252,7 @@ def _described(
 
 
 def _blueprints(net: Any, data: FrontRows) -> tuple[Blueprint, Blueprint]:
-    shapes = [array.shape[1:] for array in data.arrays]
+    shapes = data.shapes
     if net is not None:
         given = blueprints_for(net, shapes[0], shapes[1])
         if not all(isinstance(one.source, NetSpec) for one in given):
@@ -273,8 +298,12 @@ def _significance(
     return consensus.global_p_value(choices, a.shape[2], strata, rng)
 
 
-def _merged(a: FloatArray, b: FloatArray, labels: IntArray) -> IntArray:
-    """Labels after merging the modes that are one."""
+def _merged(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None) -> IntArray:
+    """Labels after merging the modes that are one.
+
+    They are, if the inputs confuse them, if many rows belong to both and no clear gap lies between them, or if
+    there is no gap at all.
+    """
     k = a.shape[1]
     group = consensus.merge_map(consensus.joint_counts(a.argmax(1), b.argmax(1), k), _INDEPENDENT)
     joined = np.eye(int(group.max()) + 1)[group]
@@ -283,8 +312,23 @@ def _merged(a: FloatArray, b: FloatArray, labels: IntArray) -> IntArray:
     size = np.bincount(known, minlength=joined.shape[1]) / max(1, len(known))
     sure, total = consensus.posterior(a @ joined, b @ joined, np.maximum(size, 1.0 / len(labels)))
     sure = sure[total >= consensus.DISAGREE]
-    group = consensus.merge_overlapping(sure / sure.sum(1, keepdims=True), _OVERLAP)
-    return consensus.compact(np.where(labels >= 0, group[np.maximum(labels, 0)], -1))
+
+    def renumbered(group: IntArray) -> IntArray:
+        return np.where(labels >= 0, group[np.maximum(labels, 0)], -1)
+
+    apart = None if gaps is None else lambda group: gaps.clear(renumbered(group), int(group.max()) + 1)
+    group = consensus.merge_overlapping(sure / sure.sum(1, keepdims=True), _OVERLAP, apart)
+    merged = consensus.compact(renumbered(group))
+    return merged if gaps is None or merged.max() < 1 else gaps.merged(merged)
+
+
+def _gaps(data: FrontRows, rng: np.random.Generator) -> Gaps | None:
+    """Rows of both inputs side by side, to be asked about gaps, if they are flat and not too wide."""
+    if not data.flat or sum(math.prod(shape) for shape in data.shapes) > _MOST_COLUMNS:
+        return None
+    some = np.sort(rng.permutation(len(data))[:_GAP_ROWS])
+    rows = np.concatenate([data.side(which, some).numpy() for which in (0, 1)], axis=1)
+    return Gaps.among(rows.astype(np.float64), some, rng)
 
 
 def _nothing(blueprints: tuple[Blueprint, Blueprint], n: int, p_value: float, reason: str) -> Found:

@@ -1,0 +1,129 @@
+"""Is there a gap between two modes, or are they pieces of one crowd?
+
+A continuum that both inputs see (a temperature, a load) is cut into pieces by any K-way network, and a sharp
+border says nothing: the networks draw it wherever they were taught to. So the rows themselves are asked. Two
+modes are laid along the line on which they differ most (Fisher's discriminant; no row takes part in the line
+that it is laid along). If that line tells them apart and there are nevertheless as many rows at the border as
+in the thinner of the two, it is a cut through one crowd; if there are hardly any, they are two.
+
+Where the line does not tell them apart, as a ring from its centre, nothing is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coad._typing import BoolArray, FloatArray, IntArray
+from coad.modes.consensus import compact
+
+__all__ = ["Gaps", "valley"]
+
+_FOLDS = 10
+#: The density at the border, as part of the lower peak: from the first on there is no gap (without one it is 1 but
+#: for chance), below the second there clearly is.
+_NO_GAP, _CLEAR_GAP = 0.8, 0.3
+#: How often a row of one mode must lie above a row of the other, for the line to tell them apart.
+_TOLD = 0.9
+#: What is added to the scatter within modes, as part of its mean, before it is inverted.
+_RIDGE = 0.05
+_GRID = 128
+_LEAST_ROWS = 5
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Some rows, (m, coordinates), their numbers among all rows, and the fold of each."""
+
+    rows: FloatArray
+    index: IntArray
+    fold: IntArray
+
+    @classmethod
+    def among(cls, rows: FloatArray, index: IntArray, rng: np.random.Generator) -> Gaps:
+        """What is asked about gaps: ``rows`` are those numbered ``index``."""
+        return cls(rows, index, rng.permutation(len(rows)) % _FOLDS)
+
+    def clear(self, labels: IntArray, modes: int) -> BoolArray:
+        """For each pair of so many modes, some perhaps without rows, whether there is a clear gap between them."""
+        return np.asarray(self.valleys(labels, modes) < _CLEAR_GAP)  # nothing said is NaN, and no gap
+
+    def merged(self, labels: IntArray) -> IntArray:
+        """Labels after joining, pair by pair, the modes that are pieces of one crowd; -1 stays.
+
+        >>> rng = np.random.default_rng(0)
+        >>> x = np.append(rng.normal(size=900), rng.normal(8, 1, 100))[:, None]
+        >>> labels = np.where(x[:, 0] > 4, 2, np.where(x[:, 0] > 1.2, 1, 0))  # a cut through the first crowd
+        >>> np.bincount(Gaps.among(x, np.arange(1000), rng).merged(labels)).tolist()
+        [900, 100]
+        """
+        labels = compact(labels)
+        while labels.max() >= 1:
+            flatness = np.nan_to_num(self.valleys(labels, int(labels.max()) + 1), nan=-1.0)
+            k, m = sorted(int(i) for i in np.unravel_index(int(flatness.argmax()), flatness.shape))
+            if flatness[k, m] < _NO_GAP:
+                break
+            labels = compact(np.where(labels == m, k, labels))
+        return labels
+
+    def valleys(self, labels: IntArray, modes: int) -> FloatArray:
+        """For each pair of modes, the density between them as part of their lower peak; NaN where nothing is said.
+
+        ``labels`` are those of all rows, -1 where there is none.
+        """
+        k, width = modes, self.rows.shape[1]
+        label = labels[self.index]
+        known = label >= 0
+        rows, label, fold = self.rows[known], label[known], self.fold[known]
+        found = np.full((k, k), np.nan)
+        if len(rows) == 0:
+            return found
+        sums, counts = np.zeros((k, _FOLDS, width)), np.zeros((k, _FOLDS))
+        np.add.at(sums, (label, fold), rows)
+        np.add.at(counts, (label, fold), 1.0)
+        size = counts.sum(1)
+        centre = sums.sum(1) / np.maximum(size, 1.0)[:, None]
+        within = rows - centre[label]
+        scatter = within.T @ within / len(rows)
+        scatter[np.diag_indices(width)] += _RIDGE * max(float(scatter.trace()) / width, 1e-12)
+        turned = np.linalg.solve(scatter, rows.T).T  # a product with this is one in the discriminant's metric
+        # The centres, and their images, without the rows of each fold.
+        left = np.maximum(size[:, None] - counts, 1.0)[..., None]
+        without = (sums.sum(1, keepdims=True) - sums) / left
+        image = np.linalg.solve(scatter, without.reshape(-1, width).T).T.reshape(without.shape)
+        members = [np.flatnonzero(label == i) for i in range(k)]
+        for i in range(k):
+            for j in range(i + 1, k):
+                if min(size[i], size[j]) < _LEAST_ROWS:
+                    continue
+                line = without[i] - without[j]
+                middle = ((without[i] + without[j]) / 2 * (image[i] - image[j])).sum(1)
+                length = np.sqrt(np.maximum((line * (image[i] - image[j])).sum(1), 1e-30))
+                upper, lower = (
+                    ((turned[r] * line[fold[r]]).sum(1) - middle[fold[r]]) / length[fold[r]]
+                    for r in (members[i], members[j])
+                )
+                if np.searchsorted(np.sort(lower), upper).mean() / len(lower) >= _TOLD:
+                    found[i, j] = found[j, i] = valley(upper, lower)
+        return found
+
+
+def valley(upper: FloatArray, lower: FloatArray) -> float:
+    """The least density between the medians of two samples on a line, as part of the lower of the two peaks.
+
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=1000)
+    >>> valley(x[x > 1], x[x <= 1]) > 0.9, valley(rng.normal(8, 1, 50), x) < 0.1
+    (True, True)
+    """
+    both = np.append(upper, lower)
+    fewer = min(len(upper), len(lower))
+    width = max(1.06 * min(float(upper.std()), float(lower.std())) * fewer**-0.2, 1e-12)  # Silverman's rule
+    grid = np.linspace(both.min(), both.max(), _GRID)
+    density = np.exp(-0.5 * np.square((grid[:, None] - both[None, :]) / width)).sum(1)
+    between = np.flatnonzero((grid >= np.median(lower)) & (grid <= np.median(upper)))
+    if len(between) == 0:
+        return 1.0
+    low = between[density[between].argmin()]
+    return float(density[low] / max(float(min(density[: low + 1].max(), density[low:].max())), 1e-300))
