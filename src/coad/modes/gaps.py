@@ -23,7 +23,7 @@ __all__ = ["Gaps", "valley"]
 _FOLDS = 10
 #: The density at the border, as part of the lower peak: from the first on there is no gap (without one it is 1 but
 #: for chance), below the second there clearly is.
-_NO_GAP, _CLEAR_GAP = 0.8, 0.3
+_NO_GAP, _CLEAR_GAP = 0.8, 0.6
 #: How often a row of one mode must lie above a row of the other, for the line to tell them apart.
 _TOLD = 0.9
 #: What is added to the scatter within modes, as part of its mean, before it is inverted.
