@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import naive_modes
 import numpy as np
@@ -17,7 +18,7 @@ from coad.modes import consensus
 from coad.modes.inputs import Front, FrontRows, neighbours
 from coad.modes.objective import chance_table, joint_table, mutual_information, table_loss
 from coad.modes.roles import assign_roles, time_isolation
-from coad.modes.training import Plan, _backward, build
+from coad.modes.training import Plan, _backward, build, train_on_table, trained
 from coad.nets import NetSpec
 from coad.training.model import Blueprint
 
@@ -109,6 +110,20 @@ def test_modes_that_the_inputs_confuse_at_random_are_merged_and_others_are_not()
     second = np.where(kind == 1, rng.integers(1, 3, size=2000), 0)
     group = consensus.merge_map(consensus.joint_counts(first, second, 3), 0.8)
     assert group[1] == group[2] != group[0]
+
+
+def test_a_mode_that_the_inputs_never_agree_on_goes_to_the_one_it_is_taken_for():
+    # Mode 0 is sure; the votes for mode 2 are all for 1 in the other input. κ is 0 between 2 and either.
+    counts = np.array([[40, 0, 0], [0, 300, 6], [0, 7, 0]])
+    assert consensus.agreement(counts)[0, 2] == consensus.agreement(counts)[2, 0] == 0.0
+    assert consensus.merge_map(counts, 0.15).tolist() == [0, 1, 1]
+    never = np.array([[40, 0, 0], [0, 300, 0], [0, 0, 0]])
+    assert consensus.merge_map(never, 0.15).tolist() == [0, 1, 2]
+
+    def apart(group):
+        return np.ones((int(group.max()) + 1,) * 2, dtype=bool)
+
+    assert consensus.merge_map(counts, 0.15, apart).tolist() == [0, 1, 2]
 
 
 def test_columns_of_q_are_matched_to_those_of_s():
@@ -345,3 +360,19 @@ def test_data_that_cannot_work_are_refused():
     text = " ".join(str(one.message) for one in caught)
     assert "repeat another" in text
     assert "constant columns" in text
+
+
+def test_members_are_the_same_however_they_are_shared_out():
+    s, q, _ = simulated(sizes=(150, 60))
+    arrays = s.astype(np.float32), q.astype(np.float32)
+    rows = FrontRows(arrays, [Front.fit(x, None) for x in arrays], None)
+    spec = NetSpec((), (6,))
+    both = Blueprint(spec, (4,)), Blueprint(spec, (4,))
+    plan = Plan(steps=12, batch=100, rate=0.01, jitter=0.1, seed=5)
+    seen = torch.ones(3, len(rows))
+    one, other = (
+        trained(partial(train_on_table, rows, plan), both, [1, 2, 3], 4, seen, workers=workers, sharp=True)
+        for workers in (1, 2)
+    )
+    for name, value in one.state_dict().items():
+        torch.testing.assert_close(other.state_dict()[name], value, rtol=1e-4, atol=1e-5)

@@ -15,6 +15,7 @@ it is below ``DISAGREE`` the inputs contradict each other. (Below 1 would be too
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from coad._typing import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "DISAGREE",
+    "Apart",
     "agreement",
     "alike",
     "compact",
@@ -45,6 +47,9 @@ __all__ = [
 ]
 
 DISAGREE = 0.5
+
+#: Which of the modes must not be merged, given the new number of each so far.
+Apart = Callable[[IntArray], BoolArray]
 
 
 def matched(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -129,22 +134,35 @@ def agreement(counts: IntArray) -> FloatArray:
     return np.asarray(kappa)
 
 
-def merge_map(counts: IntArray, below: float) -> IntArray:
-    """New number of each mode after merging, pair by pair, the modes that the inputs tell apart worst."""
+def merge_map(counts: IntArray, below: float, apart: Apart | None = None) -> IntArray:
+    """New number of each mode after merging, pair by pair, modes between which the inputs choose independently.
+
+    Of the pairs whose κ is less than ``below``, those that are confused most come first; a mode that the inputs
+    never agree on has κ = 0 with all others, and belongs to the one that it is taken for. ``apart`` is given the
+    new numbers so far and tells which of the modes must not be merged.
+    """
     counts = counts.copy()
     group = np.arange(len(counts))
     while len(counts) > 1:
-        kappa = agreement(counts)
-        k, m = np.unravel_index(int(np.argmin(kappa)), kappa.shape)
-        if kappa[k, m] >= below:
+        confused = (counts + counts.T) / np.maximum(_fewer(counts.sum(1) + counts.sum(0)), 1)
+        confused[agreement(counts) >= below] = 0.0
+        np.fill_diagonal(confused, 0.0)
+        if apart is not None and confused.max() > 0:
+            confused[apart(group)] = 0.0
+        k, m = sorted(int(i) for i in np.unravel_index(int(confused.argmax()), confused.shape))
+        if confused[k, m] <= 0:
             break
-        k, m = min(k, m), max(k, m)
         counts[k] += counts[m]
         counts[:, k] += counts[:, m]
         counts = np.delete(np.delete(counts, m, 0), m, 1)
         group[group == m] = k
         group[group > m] -= 1
     return group
+
+
+def _fewer(size: NDArray[Any]) -> NDArray[Any]:
+    """The smaller of two sizes, for each pair."""
+    return np.asarray(np.minimum(size[:, None], size[None, :]))
 
 
 def alike(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -193,9 +211,7 @@ def groups(likeness: FloatArray, most: int, least: int) -> IntArray:
     return compact(np.where(small[label], -1, label))
 
 
-def merge_overlapping(
-    posterior: FloatArray, most: float, apart: Callable[[IntArray], BoolArray] | None = None
-) -> IntArray:
+def merge_overlapping(posterior: FloatArray, most: float, apart: Apart | None = None) -> IntArray:
     """New number of each mode after merging those that overlap most, until none overlaps more than ``most``.
 
     ``posterior`` (n, K) is how sure each row is of each mode, with rows that sum to 1. The overlap of
@@ -209,7 +225,7 @@ def merge_overlapping(
     shared, size = posterior.T @ posterior, posterior.sum(0)
     group = np.arange(posterior.shape[1])
     while len(size) > 1:
-        overlap = shared / np.maximum(np.minimum(size[:, None], size[None, :]), 1e-12)
+        overlap = shared / np.maximum(_fewer(size), 1e-12)
         np.fill_diagonal(overlap, -1.0)
         if apart is not None and overlap.max() > most:
             overlap[apart(group)] = -1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from coad.modes.gaps import Gaps
 from coad.modes.inputs import Front, FrontRows, neighbours
 from coad.modes.objective import chance_table, joint_table, mutual_information
 from coad.modes.roles import assign_roles, time_isolation
-from coad.modes.training import Plan, build, responsibilities, train_on_labels, train_on_table
+from coad.modes.training import Plan, build, responsibilities, train_on_labels, train_on_table, trained
 from coad.nets import Conv, NetSpec, default_spec
 from coad.training.configure import blueprints_for
 from coad.training.duo import Duo
@@ -91,11 +92,20 @@ def find_modes(
     plan = _plan(model, data, batch, rng)
     short = replace(plan, steps=min(plan.steps, _LABEL_STEPS))
     threads = torch.get_num_threads()
+    workers = threads if data.flat else 1
     torch.set_num_threads(1 if data.flat else threads)
     try:
         with Progress(plan.steps + 2 * short.steps, verbose=model.verbose) as bar:
-            duo = build(blueprints, members, modes, sharp=True)
-            train_on_table(duo, data, seen, plan, lambda step: bar.advance(1, "looking for modes"))
+            duo = trained(
+                partial(train_on_table, data, plan),
+                blueprints,
+                members,
+                modes,
+                seen,
+                workers=workers,
+                sharp=True,
+                tick=lambda step: bar.advance(1, "looking for modes"),
+            )
             a, b = responsibilities(duo, data)
             p_value = _significance(a, b, fold, data, rng)
             if p_value > model.significance:
@@ -107,9 +117,16 @@ def find_modes(
             for last in (False, True):
                 if labels.max() < 1:
                     return _nothing(blueprints, n, p_value, "all candidates for modes overlap")
-                duo = build(blueprints, members, int(labels.max()) + 1)
                 short = replace(short, seed=short.seed + 1)
-                train_on_labels(duo, data, seen, labels, short, lambda step: bar.advance(1, "agreeing"))
+                duo = trained(
+                    partial(train_on_labels, data, short, labels),
+                    blueprints,
+                    members,
+                    int(labels.max()) + 1,
+                    seen,
+                    workers=workers,
+                    tick=lambda step: bar.advance(1, "agreeing"),
+                )
                 a, b = responsibilities(duo, data)
                 labels = consensus.relabelled(a.mean(0), b.mean(0), labels)
                 if not last:
@@ -136,9 +153,7 @@ def choose_front(
     if not by_columns.flat or all(front.factors is None for front in pooled):
         return by_columns
     n = len(by_columns)
-    held = (
-        _folds(n, 3, group, rng) == 0 if group is None or len(np.unique(group)) >= 3 else rng.random(n) < 0.3
-    )
+    held = _held_out(n, group, rng)
     many = np.sort(rng.permutation(n)[:_MAPPED_ROWS])
     maps = canonical_maps(by_columns.side(0, many).numpy(), by_columns.side(1, many).numpy(), held[many])
     fronts = {"by one factor": pooled}
@@ -160,6 +175,13 @@ def choose_front(
     return FrontRows(arrays, best, labels)
 
 
+def _held_out(n: int, group: ArrayLike | None, rng: np.random.Generator) -> BoolArray:
+    """A third of the rows, whole groups where there are enough; never the larger part."""
+    few = group is not None and len(np.unique(np.asarray(group))) < 3
+    held = _folds(n, 3, None if few else group, rng) == 0
+    return np.asarray(~held if held.mean() > 0.5 else held)
+
+
 def _shared(model: CoincidenceModes, data: FrontRows, modes: int, held: BoolArray, seed: int) -> float:
     """The information that a short training finds on rows it has not seen, beyond a shuffled pairing's."""
     rng = np.random.default_rng(seed)
@@ -168,7 +190,7 @@ def _shared(model: CoincidenceModes, data: FrontRows, modes: int, held: BoolArra
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        train_on_table(duo, data, torch.from_numpy((~held).astype(np.float32))[None], plan)
+        train_on_table(data, plan, duo, torch.from_numpy((~held).astype(np.float32))[None])
         a, b = (torch.from_numpy(x[:, held]) for x in responsibilities(duo, data))
     finally:
         torch.set_num_threads(threads)
@@ -304,21 +326,25 @@ def _merged(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None) -
     They are, if the inputs confuse them, if many rows belong to both and no clear gap lies between them, or if
     there is no gap at all.
     """
-    k = a.shape[1]
-    group = consensus.merge_map(consensus.joint_counts(a.argmax(1), b.argmax(1), k), _INDEPENDENT)
+
+    def renumbered(labels: IntArray, group: IntArray) -> IntArray:
+        return np.where(labels >= 0, group[np.maximum(labels, 0)], -1)
+
+    def apart(labels: IntArray) -> consensus.Apart | None:
+        if gaps is None:
+            return None
+        return lambda group: gaps.clear(renumbered(labels, group), int(group.max()) + 1)
+
+    counts = consensus.joint_counts(a.argmax(1), b.argmax(1), a.shape[1])
+    group = consensus.merge_map(counts, _INDEPENDENT, apart(labels))
     joined = np.eye(int(group.max()) + 1)[group]
-    labels = np.where(labels >= 0, group[np.maximum(labels, 0)], -1)
+    labels = renumbered(labels, group)
     known = labels[labels >= 0]
     size = np.bincount(known, minlength=joined.shape[1]) / max(1, len(known))
     sure, total = consensus.posterior(a @ joined, b @ joined, np.maximum(size, 1.0 / len(labels)))
     sure = sure[total >= consensus.DISAGREE]
-
-    def renumbered(group: IntArray) -> IntArray:
-        return np.where(labels >= 0, group[np.maximum(labels, 0)], -1)
-
-    apart = None if gaps is None else lambda group: gaps.clear(renumbered(group), int(group.max()) + 1)
-    group = consensus.merge_overlapping(sure / sure.sum(1, keepdims=True), _OVERLAP, apart)
-    merged = consensus.compact(renumbered(group))
+    group = consensus.merge_overlapping(sure / sure.sum(1, keepdims=True), _OVERLAP, apart(labels))
+    merged = consensus.compact(renumbered(labels, group))
     return merged if gaps is None or merged.max() < 1 else gaps.merged(merged)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +26,7 @@ from coad.training.adam import Adam, Group
 from coad.training.duo import Duo, Rows
 from coad.training.model import Blueprint
 
-__all__ = ["Plan", "build", "responsibilities", "train_on_labels", "train_on_table"]
+__all__ = ["Plan", "build", "responsibilities", "train_on_labels", "train_on_table", "trained"]
 
 Tick = Callable[[int], None]
 _WARM_UP = 0.1
@@ -63,7 +64,42 @@ def build(
     return duo
 
 
-def train_on_table(duo: Duo, rows: FrontRows, seen: Tensor, plan: Plan, tick: Tick | None = None) -> None:
+Train = Callable[[Duo, Tensor, Tick | None], None]
+
+
+def trained(
+    train: Train,
+    blueprints: tuple[Blueprint, Blueprint],
+    members: list[int],
+    outputs: int,
+    seen: Tensor,
+    *,
+    workers: int = 1,
+    sharp: bool = False,
+    tick: Tick | None = None,
+) -> Duo:
+    """All members trained, shared out among some threads: small products gain nothing from threads of their own.
+
+    Members know nothing of each other, so it does not matter who trains beside whom. Only fully-connected networks
+    can be shared out; others come as one.
+    """
+    parts = [part for part in np.array_split(np.arange(len(members)), workers) if len(part)]
+
+    def one(part: IntArray) -> Duo:
+        duo = build(blueprints, [members[i] for i in part], outputs, sharp=sharp)
+        train(duo, seen[torch.from_numpy(part)], tick if part[0] == 0 else None)
+        return duo
+
+    if len(parts) == 1:
+        return one(parts[0])
+    with ThreadPoolExecutor(len(parts), initializer=lambda: torch.set_num_threads(1)) as pool:
+        states = [duo.state_dict() for duo in pool.map(one, parts)]
+    whole = build(blueprints, members, outputs, sharp=sharp)
+    whole.load_state_dict({name: torch.cat([state[name] for state in states]) for name in states[0]})
+    return whole
+
+
+def train_on_table(rows: FrontRows, plan: Plan, duo: Duo, seen: Tensor, tick: Tick | None = None) -> None:
     """Maximise what the joint table of each member holds; ``seen`` (members, n) is 0 on its fold."""
 
     def loss(z_s: Tensor, z_q: Tensor, index: Tensor) -> Tensor:
@@ -74,7 +110,7 @@ def train_on_table(duo: Duo, rows: FrontRows, seen: Tensor, plan: Plan, tick: Ti
 
 
 def train_on_labels(
-    duo: Duo, rows: FrontRows, seen: Tensor, labels: IntArray, plan: Plan, tick: Tick | None = None
+    rows: FrontRows, plan: Plan, labels: IntArray, duo: Duo, seen: Tensor, tick: Tick | None = None
 ) -> None:
     """Teach both networks the consensus; rows without a label (-1) have no say."""
     target = torch.from_numpy(labels)
