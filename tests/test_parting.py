@@ -1,10 +1,8 @@
 """The heads of a frontier go on alone at the end."""
 
 import os
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from coad.training.plan import Plan
 from coad.training.seeds import build_duo
 from coad.training.selection import fbeta_of
 from coad.training.trainer import Settings, Trainer
+from killing import killed
 
 SPEC = NetSpec((Conv(4, 3, 1, 1),), (8,))
 BOTH = (Blueprint(SPEC, (1, 12)), Blueprint(SPEC, (1, 12)))
@@ -125,17 +124,9 @@ def _child(folder: Path) -> subprocess.Popen[bytes]:
 
 def test_killed_while_the_heads_are_alone_it_goes_on_bit_for_bit(tmp_path):
     assert _child(tmp_path / "whole").wait(120) == 0
-    rng = np.random.default_rng()
     broken, kills = tmp_path / "broken", 0
     for count in (1, 1, 2):  # in the first head's epochs alone, again, and in the second's
-        child = _child(broken)
-        while len(list(broken.glob("alone-*"))) < count and child.poll() is None:
-            time.sleep(0.005)
-        time.sleep(rng.uniform(0.0, 0.2))
-        if child.poll() is None:
-            child.send_signal(signal.SIGKILL)
-            kills += 1
-        child.wait(60)
+        kills += killed(_child(broken), lambda count=count: len(list(broken.glob("alone-*"))) >= count, 0.2)
     assert kills > 0
     assert _child(broken).wait(120) == 0
     for one in (tmp_path / "whole" / "model").rglob("*"):

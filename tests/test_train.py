@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +20,7 @@ from coad.training.duo import Duo, Rows, confidences, orient
 from coad.training.null import NullMaximum, p_value
 from coad.training.split import hold_out
 from coad.training.trainer import Settings, Trainer
+from killing import killed
 
 
 def pairs(n: int = 400, seed: int = 0) -> Rows:
@@ -196,19 +195,11 @@ def test_killed_and_resumed_training_is_bit_identical(tmp_path):
     whole = tmp_path / "whole" / "state.safetensors"
     assert _child(whole).wait(120) == 0
     broken = tmp_path / "broken" / "state.safetensors"
-    rng = np.random.default_rng()
     kills = 0
     for _ in range(4):
         ready = broken.parent / "ready"
         ready.unlink(missing_ok=True)
-        child = _child(broken)
-        while not ready.exists() and child.poll() is None:
-            time.sleep(0.01)
-        time.sleep(rng.uniform(0.02, 0.4))
-        if child.poll() is None:
-            child.send_signal(signal.SIGKILL)
-            kills += 1
-        child.wait(60)
+        kills += killed(_child(broken), ready.exists, 0.4)
     assert kills > 0
     assert _child(broken).wait(120) == 0
     one, other = read_state(whole), read_state(broken)
