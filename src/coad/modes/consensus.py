@@ -48,8 +48,8 @@ __all__ = [
 
 DISAGREE = 0.5
 
-#: Which of the modes must not be merged, given the new number of each so far.
-Apart = Callable[[IntArray], BoolArray]
+#: Whether two sets of modes must not be merged.
+Apart = Callable[[IntArray, IntArray], bool]
 
 
 def matched(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -138,8 +138,8 @@ def merge_map(counts: IntArray, below: float, apart: Apart | None = None) -> Int
     """New number of each mode after merging, pair by pair, modes between which the inputs choose independently.
 
     Of the pairs whose κ is less than ``below``, those that are confused most come first; a mode that the inputs
-    never agree on has κ = 0 with all others, and belongs to the one that it is taken for. ``apart`` is given the
-    new numbers so far and tells which of the modes must not be merged.
+    never agree on has κ = 0 with all others, and belongs to the one that it is taken for. ``apart`` tells, of two
+    sets of modes that were merged so far, whether they must not be.
     """
     counts = counts.copy()
     group = np.arange(len(counts))
@@ -147,17 +147,30 @@ def merge_map(counts: IntArray, below: float, apart: Apart | None = None) -> Int
         confused = (counts + counts.T) / np.maximum(_fewer(counts.sum(1) + counts.sum(0)), 1)
         confused[agreement(counts) >= below] = 0.0
         np.fill_diagonal(confused, 0.0)
-        if apart is not None and confused.max() > 0:
-            confused[apart(group)] = 0.0
-        k, m = sorted(int(i) for i in np.unravel_index(int(confused.argmax()), confused.shape))
-        if confused[k, m] <= 0:
+        pair = _next_pair(confused, 0.0, group, apart)
+        if pair is None:
             break
+        k, m = pair
         counts[k] += counts[m]
         counts[:, k] += counts[:, m]
         counts = np.delete(np.delete(counts, m, 0), m, 1)
         group[group == m] = k
         group[group > m] -= 1
     return group
+
+
+def _next_pair(
+    score: FloatArray, above: float, group: IntArray, apart: Apart | None
+) -> tuple[int, int] | None:
+    """The pair of the largest score above ``above`` that need not stay apart."""
+    score = np.triu(score, 1)
+    while True:
+        k, m = (int(i) for i in np.unravel_index(int(score.argmax()), score.shape))
+        if score[k, m] <= above:
+            return None
+        if apart is None or not apart(np.flatnonzero(group == k), np.flatnonzero(group == m)):
+            return k, m
+        score[k, m] = 0.0
 
 
 def _fewer(size: NDArray[Any]) -> NDArray[Any]:
@@ -215,8 +228,8 @@ def merge_overlapping(posterior: FloatArray, most: float, apart: Apart | None = 
     """New number of each mode after merging those that overlap most, until none overlaps more than ``most``.
 
     ``posterior`` (n, K) is how sure each row is of each mode, with rows that sum to 1. The overlap of
-    two modes is the part of the smaller one's rows that would as well be the other's. ``apart`` is given
-    the new numbers so far and tells which of the modes must not be merged.
+    two modes is the part of the smaller one's rows that would as well be the other's. ``apart`` tells, of
+    two sets of modes that were merged so far, whether they must not be.
 
     >>> sure = np.array([[1.0, 0, 0], [0, 0.5, 0.5], [0, 0.4, 0.6], [0.99, 0.01, 0]])
     >>> merge_overlapping(sure, 0.05).tolist()
@@ -226,12 +239,10 @@ def merge_overlapping(posterior: FloatArray, most: float, apart: Apart | None = 
     group = np.arange(posterior.shape[1])
     while len(size) > 1:
         overlap = shared / np.maximum(_fewer(size), 1e-12)
-        np.fill_diagonal(overlap, -1.0)
-        if apart is not None and overlap.max() > most:
-            overlap[apart(group)] = -1.0
-        k, m = sorted(int(i) for i in np.unravel_index(int(overlap.argmax()), overlap.shape))
-        if overlap[k, m] <= most:
+        pair = _next_pair(overlap, most, group, apart)
+        if pair is None:
             break
+        k, m = pair
         shared[k] += shared[m]
         shared[:, k] += shared[:, m]
         size[k] += size[m]

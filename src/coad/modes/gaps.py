@@ -11,11 +11,13 @@ Where the line does not tell them apart, as a ring from its centre, nothing is s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
-from coad._typing import BoolArray, FloatArray, IntArray
+from coad._typing import FloatArray, IntArray
 from coad.modes.consensus import compact
 
 __all__ = ["Gaps", "valley"]
@@ -45,9 +47,11 @@ class Gaps:
         """What is asked about gaps: ``rows`` are those numbered ``index``."""
         return cls(rows, index, rng.permutation(len(rows)) % _FOLDS)
 
-    def clear(self, labels: IntArray, modes: int) -> BoolArray:
-        """For each pair of so many modes, some perhaps without rows, whether there is a clear gap between them."""
-        return np.asarray(self.valleys(labels, modes) < _CLEAR_GAP)  # nothing said is NaN, and no gap
+    def clear(self, labels: IntArray, one: int, other: int) -> bool:
+        """Whether there is a clear gap between two modes."""
+        modes = max(int(labels.max()), one, other) + 1
+        found = self.valleys(labels, modes, [(one, other)])[one, other]
+        return bool(found < _CLEAR_GAP)  # nothing said is NaN, and no gap
 
     def merged(self, labels: IntArray) -> IntArray:
         """Labels after joining, pair by pair, the modes that are pieces of one crowd; -1 stays.
@@ -67,10 +71,12 @@ class Gaps:
             labels = compact(np.where(labels == m, k, labels))
         return labels
 
-    def valleys(self, labels: IntArray, modes: int) -> FloatArray:
-        """For each pair of modes, the density between them as part of their lower peak; NaN where nothing is said.
+    def valleys(
+        self, labels: IntArray, modes: int, pairs: Iterable[tuple[int, int]] | None = None
+    ) -> FloatArray:
+        """For pairs of modes, the density between them as part of their lower peak; NaN where nothing is said.
 
-        ``labels`` are those of all rows, -1 where there is none.
+        ``labels`` are those of all rows, -1 where there is none; without ``pairs``, all are looked at.
         """
         k, width = modes, self.rows.shape[1]
         label = labels[self.index]
@@ -93,19 +99,18 @@ class Gaps:
         without = (sums.sum(1, keepdims=True) - sums) / left
         image = np.linalg.solve(scatter, without.reshape(-1, width).T).T.reshape(without.shape)
         members = [np.flatnonzero(label == i) for i in range(k)]
-        for i in range(k):
-            for j in range(i + 1, k):
-                if min(size[i], size[j]) < _LEAST_ROWS:
-                    continue
-                line = without[i] - without[j]
-                middle = ((without[i] + without[j]) / 2 * (image[i] - image[j])).sum(1)
-                length = np.sqrt(np.maximum((line * (image[i] - image[j])).sum(1), 1e-30))
-                upper, lower = (
-                    ((turned[r] * line[fold[r]]).sum(1) - middle[fold[r]]) / length[fold[r]]
-                    for r in (members[i], members[j])
-                )
-                if np.searchsorted(np.sort(lower), upper).mean() / len(lower) >= _TOLD:
-                    found[i, j] = found[j, i] = valley(upper, lower)
+        for i, j in combinations(range(k), 2) if pairs is None else pairs:
+            if min(size[i], size[j]) < _LEAST_ROWS:
+                continue
+            line = without[i] - without[j]
+            middle = ((without[i] + without[j]) / 2 * (image[i] - image[j])).sum(1)
+            length = np.sqrt(np.maximum((line * (image[i] - image[j])).sum(1), 1e-30))
+            upper, lower = (
+                ((turned[r] * line[fold[r]]).sum(1) - middle[fold[r]]) / length[fold[r]]
+                for r in (members[i], members[j])
+            )
+            if np.searchsorted(np.sort(lower), upper).mean() / len(lower) >= _TOLD:
+                found[i, j] = found[j, i] = valley(upper, lower)
         return found
 
 

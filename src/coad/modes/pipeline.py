@@ -56,7 +56,7 @@ _MAPPED_ROWS = 20_000
 #: What suits the data better shows clearly; a small difference is noise.
 _CLEARLY = 1.1
 #: Rows that are asked whether there is a gap between two modes, and columns of both inputs beyond which they are not.
-_GAP_ROWS, _MOST_COLUMNS = 10_000, 1_000
+_GAP_ROWS, _MOST_COLUMNS = 5_000, 400
 #: A mode of fewer rows is not worth a line.
 _LEAST_ROWS = 5
 
@@ -333,7 +333,17 @@ def _merged(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None) -
     def apart(labels: IntArray) -> consensus.Apart | None:
         if gaps is None:
             return None
-        return lambda group: gaps.clear(renumbered(labels, group), int(group.max()) + 1)
+        known: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
+
+        def clear(one: IntArray, other: IntArray) -> bool:
+            key = tuple(one.tolist()), tuple(other.tolist())
+            if key not in known:
+                group = np.arange(max(int(labels.max()), *key[0], *key[1]) + 1)
+                group[one], group[other] = one[0], other[0]
+                known[key] = gaps.clear(renumbered(labels, group), int(one[0]), int(other[0]))
+            return known[key]
+
+        return clear
 
     counts = consensus.joint_counts(a.argmax(1), b.argmax(1), a.shape[1])
     group = consensus.merge_map(counts, _INDEPENDENT, apart(labels))
