@@ -120,6 +120,9 @@ def test_a_cut_through_a_crowd_is_undone_and_a_gap_is_kept(seed):
     joined = asked.merged(labels)
     assert joined.max() == 1
     assert asked.clear(joined, 0, 1)
+    apart = asked.apart(labels)
+    assert apart(np.array([0, 1, 2]), np.array([3]))
+    assert not apart(np.array([0]), np.array([1, 2]))
     assert np.all(joined[900:][labels[900:] >= 0] == joined[901])
     assert np.all(joined[::50] == -1)
 

@@ -42,6 +42,7 @@ __all__ = [
     "mode_p_values",
     "posterior",
     "relabelled",
+    "renumbered",
     "stability_of",
     "together",
 ]
@@ -278,6 +279,11 @@ def stability_of(final: IntArray, k: int, labels: list[IntArray]) -> float:
 
 def _jaccard(a: BoolArray, b: BoolArray) -> float:
     return float((a & b).sum() / max(1, (a | b).sum()))
+
+
+def renumbered(labels: IntArray, group: IntArray) -> IntArray:
+    """Labels with the new number of each mode; -1 stays."""
+    return np.where(labels >= 0, group[np.maximum(labels, 0)], -1)
 
 
 def compact(label: IntArray) -> IntArray:

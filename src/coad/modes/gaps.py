@@ -18,7 +18,7 @@ from itertools import combinations
 import numpy as np
 
 from coad._typing import FloatArray, IntArray
-from coad.modes.consensus import compact
+from coad.modes.consensus import Apart, compact, renumbered
 
 __all__ = ["Gaps", "valley"]
 
@@ -52,6 +52,20 @@ class Gaps:
         modes = max(int(labels.max()), one, other) + 1
         found = self.valleys(labels, modes, [(one, other)])[one, other]
         return bool(found < _CLEAR_GAP)  # nothing said is NaN, and no gap
+
+    def apart(self, labels: IntArray) -> Apart:
+        """Whether there is a clear gap between two sets of modes; no pair of sets is looked at twice."""
+        known: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
+
+        def clear(one: IntArray, other: IntArray) -> bool:
+            key = tuple(one.tolist()), tuple(other.tolist())
+            if key not in known:
+                group = np.arange(max(int(labels.max()), *key[0], *key[1]) + 1)
+                group[one], group[other] = one[0], other[0]
+                known[key] = self.clear(renumbered(labels, group), int(one[0]), int(other[0]))
+            return known[key]
+
+        return clear
 
     def merged(self, labels: IntArray) -> IntArray:
         """Labels after joining, pair by pair, the modes that are pieces of one crowd; -1 stays.

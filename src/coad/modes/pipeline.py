@@ -326,35 +326,17 @@ def _merged(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None) -
     They are, if the inputs confuse them, if many rows belong to both and no clear gap lies between them, or if
     there is no gap at all.
     """
-
-    def renumbered(labels: IntArray, group: IntArray) -> IntArray:
-        return np.where(labels >= 0, group[np.maximum(labels, 0)], -1)
-
-    def apart(labels: IntArray) -> consensus.Apart | None:
-        if gaps is None:
-            return None
-        known: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
-
-        def clear(one: IntArray, other: IntArray) -> bool:
-            key = tuple(one.tolist()), tuple(other.tolist())
-            if key not in known:
-                group = np.arange(max(int(labels.max()), *key[0], *key[1]) + 1)
-                group[one], group[other] = one[0], other[0]
-                known[key] = gaps.clear(renumbered(labels, group), int(one[0]), int(other[0]))
-            return known[key]
-
-        return clear
-
     counts = consensus.joint_counts(a.argmax(1), b.argmax(1), a.shape[1])
-    group = consensus.merge_map(counts, _INDEPENDENT, apart(labels))
+    group = consensus.merge_map(counts, _INDEPENDENT, None if gaps is None else gaps.apart(labels))
     joined = np.eye(int(group.max()) + 1)[group]
-    labels = renumbered(labels, group)
+    labels = consensus.renumbered(labels, group)
     known = labels[labels >= 0]
     size = np.bincount(known, minlength=joined.shape[1]) / max(1, len(known))
     sure, total = consensus.posterior(a @ joined, b @ joined, np.maximum(size, 1.0 / len(labels)))
     sure = sure[total >= consensus.DISAGREE]
-    group = consensus.merge_overlapping(sure / sure.sum(1, keepdims=True), _OVERLAP, apart(labels))
-    merged = consensus.compact(renumbered(labels, group))
+    sure /= sure.sum(1, keepdims=True)
+    group = consensus.merge_overlapping(sure, _OVERLAP, None if gaps is None else gaps.apart(labels))
+    merged = consensus.compact(consensus.renumbered(labels, group))
     return merged if gaps is None or merged.max() < 1 else gaps.merged(merged)
 
 
