@@ -14,7 +14,8 @@ from coad._typing import BoolArray, FloatArray
 
 __all__ = ["canonical_maps"]
 
-#: Directions whose correlation, on rows that they were not fitted to, is smaller are left out.
+#: Directions whose correlation, on rows that they were not fitted to, is smaller are left out. Of 0.1 and 0.3, the
+#: second calls fewer good rows of simulated plants rare.
 _LEAST = 0.3
 #: Added to the variance in each direction, where a column has 1: directions that hardly vary are noise.
 _RIDGE = 1e-2
