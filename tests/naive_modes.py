@@ -102,3 +102,35 @@ def laid_out(rows, labels, fold, i, j, ridge):
             found.append(float((rows[n] - (upper + lower) / 2) @ line / length))
         places.append(found)
     return places
+
+
+def union_loss(counts, k, m):
+    """What the information of a table loses if modes k and m are made one, as part of the most it could lose."""
+    n = sum(map(sum, counts))
+    size = [(sum(counts[i]) + sum(row[i] for row in counts)) / (2 * n) for i in range(len(counts))]
+    joined = [i for i in range(len(counts)) if i != m]
+
+    def cell(x, y):
+        return sum(counts[i][j] for i in ({k, m} if x == k else {x}) for j in ({k, m} if y == k else {y}))
+
+    def held(cells):
+        p = [[x / n for x in row] for row in cells]
+        rows, columns = [sum(row) for row in p], [sum(column) for column in zip(*p, strict=True)]
+        return information(p, [[x * y for y in columns] for x in rows])
+
+    lost = held(counts) - held([[cell(x, y) for y in joined] for x in joined])
+    both = size[k] + size[m]
+    return lost / sum(-part * math.log(part / both) for part in (size[k], size[m]))
+
+
+def likeness(votes, labels, i, groups):
+    """The mean cosine of row i's votes with those of the rows of each group."""
+
+    def cosine(x, y):
+        return sum(a * b for a, b in zip(x, y, strict=True)) / math.hypot(*x) / math.hypot(*y)
+
+    found = []
+    for g in range(groups):
+        rows = [j for j, label in enumerate(labels) if label == g]
+        found.append(sum(cosine(votes[i], votes[j]) for j in rows) / len(rows))
+    return found

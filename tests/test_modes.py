@@ -14,7 +14,6 @@ from sklearn.base import clone
 import coad
 from coad import CoAD, CoincidenceModes
 from coad.exceptions import CoadWarning, FileError, InputError, NoCoincidenceWarning, NotFittedError
-from coad.modes import consensus
 from coad.modes.inputs import Front, FrontRows, neighbours
 from coad.modes.objective import chance_table, joint_table, mutual_information, table_loss
 from coad.modes.roles import assign_roles, time_isolation
@@ -88,72 +87,6 @@ def test_micro_batches_give_the_gradient_of_the_whole_batch():
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-6)
     assert Plan(1, 1, 0.1, 0.0, 0).micro_batch is None
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_agreement_is_cohens_kappa_within_each_pair(seed):
-    rng = np.random.default_rng(seed)
-    first = rng.integers(0, 4, size=300)
-    second = np.where(rng.random(300) < 0.6, first, rng.integers(0, 4, size=300))
-    found = consensus.agreement(consensus.joint_counts(first, second, 4))
-    votes = list(zip(first.tolist(), second.tolist(), strict=True))
-    for k in range(4):
-        for m in range(k):
-            assert found[k, m] == pytest.approx(naive_modes.kappa(votes, k, m))
-
-
-def test_modes_that_the_inputs_confuse_at_random_are_merged_and_others_are_not():
-    rng = np.random.default_rng(0)
-    kind = rng.integers(0, 2, size=2000)
-    # Kind 1 is cut in two by each input for itself: 1 and 2 are one mode.
-    first = np.where(kind == 1, rng.integers(1, 3, size=2000), 0)
-    second = np.where(kind == 1, rng.integers(1, 3, size=2000), 0)
-    group = consensus.merge_map(consensus.joint_counts(first, second, 3), 0.8)
-    assert group[1] == group[2] != group[0]
-
-
-def test_a_mode_that_the_inputs_never_agree_on_goes_to_the_one_it_is_taken_for():
-    # Where one input votes for mode 2, the other votes for 1, but for one stray row. κ is 0 between 2 and 0.
-    counts = np.array([[40, 0, 1], [0, 300, 6], [0, 7, 0]])
-    assert consensus.agreement(counts)[[0, 1], [2, 2]].max() <= 0.0
-    assert consensus.merge_map(counts, 0.15).tolist() == [0, 1, 1]
-    never = np.array([[40, 0, 0], [0, 300, 0], [0, 0, 0]])
-    assert consensus.merge_map(never, 0.15).tolist() == [0, 1, 2]
-    assert consensus.merge_map(counts, 0.15, lambda one, other: True).tolist() == [0, 1, 2]
-
-
-def test_columns_of_q_are_matched_to_those_of_s():
-    a = np.eye(4)[np.random.default_rng(0).integers(0, 4, size=100)][None]
-    assert np.array_equal(consensus.matched(a, a[:, :, [2, 0, 3, 1]]), a)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_likeness_and_merging_agree_with_loops(seed):
-    rng = np.random.default_rng(seed)
-    a, b = rng.dirichlet(np.full(4, 0.3), size=(2, 3, 12))
-    np.testing.assert_allclose(consensus.alike(a, b), naive_modes.alike(a.tolist(), b.tolist()), atol=1e-6)
-    sure = rng.dirichlet(np.full(5, 0.05), size=60)
-    group = consensus.merge_overlapping(sure, 0.06)
-    found = [np.flatnonzero(group == g).tolist() for g in range(group.max() + 1)]
-    assert sorted(found) == naive_modes.merged(sure.tolist(), 0.06)
-
-
-def test_rows_that_are_alike_in_one_input_only_are_not_grouped():
-    kind = np.repeat([0, 1, 2], 40)
-    a = np.eye(3)[np.minimum(kind, 1)][None]  # s cannot tell 1 from 2
-    b = np.eye(3)[kind][None]
-    label = consensus.groups(consensus.alike(a, b), 3, 5)
-    assert [len(np.unique(label[kind == k])) for k in range(3)] == [1, 1, 1]
-    assert len(np.unique(label)) == 3
-    assert (consensus.groups(consensus.alike(a, b), 3, 41) == -1).all()
-
-
-def test_a_mode_that_a_member_cut_in_pieces_is_still_stable():
-    truth = np.repeat([0, 1, 2], 50)
-    cut = truth.copy()
-    cut[:25] = 3
-    assert consensus.stability_of(truth, 0, [truth, cut]) == 1.0
-    assert consensus.stability_of(truth, 0, [truth, np.minimum(truth, 0)]) == 0.5
 
 
 def test_roles_follow_the_size_of_the_mode_that_a_typical_row_is_in():
@@ -301,6 +234,14 @@ def test_independent_noise_has_an_empty_catalogue(seed):
     assert not det.predict(s, q).any()
     assert not det.score_samples(s, q).any()
     assert repr(det.modes_) == "no coincident modes"
+
+
+def test_slow_inputs_that_share_nothing_are_said_to_be_slow():
+    walks = np.random.default_rng(0).normal(size=(2, 1200, 4)).cumsum(axis=1)
+    with pytest.warns(
+        CoadWarning, match=r"\d\d% of the coincidence is left if one input is moved in time.*group="
+    ):
+        CoincidenceModes(steps=STEPS, n_seeds=3, random_state=0).fit(*walks)
 
 
 def test_waveforms_and_a_known_context_are_accepted():

@@ -9,7 +9,7 @@ from scipy.linalg import eigh
 
 import coad
 from coad import CoincidenceModes
-from coad.modes import canonical, consensus, gaps
+from coad.modes import canonical, gaps, merging
 from coad.modes.canonical import canonical_maps
 from coad.modes.gaps import Gaps, valley
 
@@ -147,12 +147,12 @@ def test_the_valley_of_one_crowd_is_high_and_that_of_two_is_low():
 
 def test_modes_that_overlap_are_merged_unless_a_gap_keeps_them_apart():
     sure = np.array([[1.0, 0, 0], [0, 0.5, 0.5], [0, 0.4, 0.6], [0.6, 0.4, 0]])
-    assert consensus.merge_overlapping(sure, 0.04).tolist() == [0, 0, 0]
+    assert merging.merge_overlapping(sure, 0.04).tolist() == [0, 0, 0]
 
     def apart(one, other):
         return 0 in one and 1 in other
 
-    assert consensus.merge_overlapping(sure, 0.04, apart).tolist() == [0, 1, 1]
+    assert merging.merge_overlapping(sure, 0.04, apart).tolist() == [0, 1, 1]
 
 
 def test_a_mode_that_the_sample_missed_is_left_alone():

@@ -14,11 +14,20 @@ from coad.exceptions import CoadWarning, InputError
 if TYPE_CHECKING:
     from coad.modes.estimator import CoincidenceModes
 
-__all__ = ["checked_modes", "reject_unique", "warn_of_batch", "warn_of_columns", "warn_of_copies"]
+__all__ = [
+    "checked_modes",
+    "reject_unique",
+    "warn_of_batch",
+    "warn_of_columns",
+    "warn_of_copies",
+    "warn_of_slowness",
+]
 
 ROWS_A_MODE = 20
 MOST_MODES = 40
 _FEW = 8
+#: From this part of the coincidence on that is left after one input is moved in time, it is said.
+_SLOW = 0.2
 _SAMPLE = 4000
 
 
@@ -120,3 +129,18 @@ def warn_of_batch(batch: int, n: int, smallest: float) -> None:
             CoadWarning,
             stacklevel=4,
         )
+
+
+def warn_of_slowness(slow: float, *, grouped: bool) -> None:
+    """Warn if much of the coincidence outlives moving one input in time."""
+    if slow < _SLOW:
+        return
+    cure = (
+        "" if grouped else "; pass group= (the run or day of each row), so that whole stretches are held out"
+    )
+    warnings.warn(
+        f"rows that follow each other are alike, and {slow:.0%} of the coincidence is left if one input is moved in "
+        f"time: modes may be stretches of a slow drift, and p-values are too small{cure}",
+        CoadWarning,
+        stacklevel=3,
+    )

@@ -1,10 +1,8 @@
-"""From K outputs of several members to one labelling: test, group, merge.
+"""From K outputs of several members to one labelling of the rows.
 
 Two rows are alike if the members put them together *in both inputs at once*; groups of rows
-that are alike are candidates (:func:`alike`, :func:`groups`). Candidates are then merged where they
-overlap: where many rows belong to both, no gap lies between them, and they are one
-(:func:`merge_overlapping`, after C. Hennig, "Methods for merging Gaussian mixture components", 2010:
-directly estimated misclassification probabilities).
+that are alike are candidates (:func:`alike`, :func:`groups`). Which of them are coincidences is asked in
+:mod:`coad.modes.evidence`, and which are one in :mod:`coad.modes.merging`.
 
 The posterior of a row combines its inputs: ``a_k b_k / π_k`` is what the pair says for mode k against
 chance. Its sum over k is how many times likelier the pair is than a pairing of strangers; where
@@ -14,32 +12,25 @@ it is below ``DISAGREE`` the inputs contradict each other. (Below 1 would be too
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import squareform
-from scipy.stats import hypergeom
 
 from coad._typing import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "DISAGREE",
-    "Apart",
-    "agreement",
     "alike",
+    "clearest",
     "compact",
-    "global_p_value",
     "groups",
     "joint_counts",
     "matched",
     "member_labels",
-    "merge_map",
-    "merge_overlapping",
-    "mode_p_values",
+    "nearness",
+    "part_of_rows",
     "posterior",
     "relabelled",
     "renumbered",
@@ -48,9 +39,6 @@ __all__ = [
 ]
 
 DISAGREE = 0.5
-
-#: Whether two sets of modes must not be merged.
-Apart = Callable[[IntArray, IntArray], bool]
 
 
 def matched(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -80,105 +68,6 @@ def joint_counts(first: IntArray, second: IntArray, k: int) -> IntArray:
     return np.bincount(first * k + second, minlength=k * k).reshape(k, k).astype(np.int64)
 
 
-def mode_p_values(counts: IntArray) -> FloatArray:
-    """For each mode, how likely so many joint votes are if q's votes are shuffled over the rows."""
-    n = int(counts.sum())
-    joint = counts.diagonal()
-    return np.asarray(hypergeom.sf(joint - 1, n, counts.sum(1), counts.sum(0)), dtype=np.float64)
-
-
-def global_p_value(
-    choices: list[tuple[IntArray, IntArray]],
-    k: int,
-    strata: list[IntArray | None],
-    rng: np.random.Generator,
-    permutations: int = 199,
-) -> float:
-    """Whether the held-out tables of all members together hold more than shuffled pairings do."""
-
-    def held(first: IntArray, second: IntArray) -> float:
-        table = joint_counts(first, second, k) / len(first)
-        chance = table.sum(1)[:, None] * table.sum(0)[None, :]
-        full = table > 0
-        return float((table[full] * np.log(table[full] / chance[full])).sum())
-
-    true = sum(held(a, b) for a, b in choices)
-    reached = 0
-    for _ in range(permutations):
-        value = 0.0
-        for (a, b), code in zip(choices, strata, strict=True):
-            order = np.empty(len(b), dtype=np.int64)
-            if code is None:
-                order = rng.permutation(len(b))
-            else:
-                order[np.argsort(code, kind="stable")] = np.lexsort((rng.random(len(b)), code))
-            value += held(a, b[order])
-        reached += value >= true
-    return (1 + reached) / (1 + permutations)
-
-
-def agreement(counts: IntArray) -> FloatArray:
-    """For each pair of modes: given that both inputs vote within the pair, how well they agree (κ).
-
-    0: their choice between the two is independent, so the two are one mode. 1: never a mistake.
-    """
-    n = counts.astype(np.float64)
-    d = n.diagonal()
-    total = d[:, None] + d[None, :] + n + n.T
-    row, column = d[:, None] + n, d[:, None] + n.T  # how often s, and q, vote for the first
-    with np.errstate(divide="ignore", invalid="ignore"):
-        observed = (d[:, None] + d[None, :]) / total
-        chance = (row * column + (total - row) * (total - column)) / total**2
-        kappa = (observed - chance) / (1.0 - chance)
-    kappa = np.nan_to_num(kappa, nan=1.0)
-    np.fill_diagonal(kappa, 1.0)
-    return np.asarray(kappa)
-
-
-def merge_map(counts: IntArray, below: float, apart: Apart | None = None) -> IntArray:
-    """New number of each mode after merging, pair by pair, modes between which the inputs choose independently.
-
-    Of the pairs whose κ is less than ``below``, those that are confused most come first; a mode that the inputs
-    never agree on has κ = 0 with all others, and belongs to the one that it is taken for. ``apart`` tells, of two
-    sets of modes that were merged so far, whether they must not be.
-    """
-    counts = counts.copy()
-    group = np.arange(len(counts))
-    while len(counts) > 1:
-        confused = (counts + counts.T) / np.maximum(_fewer(counts.sum(1) + counts.sum(0)), 1)
-        confused[agreement(counts) >= below] = 0.0
-        np.fill_diagonal(confused, 0.0)
-        pair = _next_pair(confused, 0.0, group, apart)
-        if pair is None:
-            break
-        k, m = pair
-        counts[k] += counts[m]
-        counts[:, k] += counts[:, m]
-        counts = np.delete(np.delete(counts, m, 0), m, 1)
-        group[group == m] = k
-        group[group > m] -= 1
-    return group
-
-
-def _next_pair(
-    score: FloatArray, above: float, group: IntArray, apart: Apart | None
-) -> tuple[int, int] | None:
-    """The pair of the largest score above ``above`` that need not stay apart."""
-    score = np.triu(score, 1)
-    while True:
-        k, m = (int(i) for i in np.unravel_index(int(score.argmax()), score.shape))
-        if score[k, m] <= above:
-            return None
-        if apart is None or not apart(np.flatnonzero(group == k), np.flatnonzero(group == m)):
-            return k, m
-        score[k, m] = 0.0
-
-
-def _fewer(size: NDArray[Any]) -> NDArray[Any]:
-    """The smaller of two sizes, for each pair."""
-    return np.asarray(np.minimum(size[:, None], size[None, :]))
-
-
 def alike(a: FloatArray, b: FloatArray) -> FloatArray:
     """How often the members put two rows together in s and in q, (n, n); ``a``, ``b`` are (members, n, K).
 
@@ -196,6 +85,27 @@ def alike(a: FloatArray, b: FloatArray) -> FloatArray:
         product = total if product is None else np.sqrt(product * total)
     assert product is not None
     return np.clip(product, 0.0, 1.0).astype(np.float64)
+
+
+def nearness(
+    a: FloatArray, b: FloatArray, labels: IntArray, fold: IntArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """How much each row is like the rows of each group in s, and in q, (n, groups): average linkage for all rows.
+
+    With ``fold``, only the member that did not learn from a row is asked about it (rows that all learned from: 0).
+    """
+    known = np.flatnonzero(labels >= 0)
+    member = np.eye(int(labels.max()) + 1)[labels[known]]
+    member /= np.maximum(member.sum(0), 1.0)
+    found = []
+    for votes in (a, b):
+        total = np.zeros((votes.shape[1], member.shape[1]))
+        for m, own in enumerate(votes):
+            unit = own / np.linalg.norm(own, axis=1, keepdims=True)
+            weight = 1.0 / len(votes) if fold is None else (fold == m)[:, None]
+            total += weight * (unit @ (unit[known].T @ member))
+        found.append(total)
+    return found[0], found[1]
 
 
 def together(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -225,40 +135,29 @@ def groups(likeness: FloatArray, most: int, least: int) -> IntArray:
     return compact(np.where(small[label], -1, label))
 
 
-def merge_overlapping(posterior: FloatArray, most: float, apart: Apart | None = None) -> IntArray:
-    """New number of each mode after merging those that overlap most, until none overlaps more than ``most``.
-
-    ``posterior`` (n, K) is how sure each row is of each mode, with rows that sum to 1. The overlap of
-    two modes is the part of the smaller one's rows that would as well be the other's. ``apart`` tells, of
-    two sets of modes that were merged so far, whether they must not be.
-
-    >>> sure = np.array([[1.0, 0, 0], [0, 0.5, 0.5], [0, 0.4, 0.6], [0.99, 0.01, 0]])
-    >>> merge_overlapping(sure, 0.05).tolist()
-    [0, 1, 1]
-    """
-    shared, size = posterior.T @ posterior, posterior.sum(0)
-    group = np.arange(posterior.shape[1])
-    while len(size) > 1:
-        overlap = shared / np.maximum(_fewer(size), 1e-12)
-        pair = _next_pair(overlap, most, group, apart)
-        if pair is None:
-            break
-        k, m = pair
-        shared[k] += shared[m]
-        shared[:, k] += shared[:, m]
-        size[k] += size[m]
-        shared, size = np.delete(np.delete(shared, m, 0), m, 1), np.delete(size, m)
-        group[group == m] = k
-        group[group > m] -= 1
-    return group
-
-
 def relabelled(a: FloatArray, b: FloatArray, labels: IntArray) -> IntArray:
     """The posterior labels, given the sizes of the modes as labelled so far."""
-    known = labels[labels >= 0]
-    size = np.bincount(known, minlength=a.shape[1]) / max(1, len(known))
-    evidence, total = posterior(a, b, np.maximum(size, 1.0 / len(labels)))
+    evidence, total = posterior(a, b, part_of_rows(labels, a.shape[1]))
     return np.where(total < DISAGREE, -1, evidence.argmax(1))
+
+
+def part_of_rows(labels: IntArray, modes: int = 0) -> FloatArray:
+    """The size of each mode, as part of the rows that have one; never less than a row's."""
+    known = labels[labels >= 0]
+    return np.maximum(np.bincount(known, minlength=modes) / max(1, len(known)), 1.0 / len(labels))
+
+
+def clearest(clarity: FloatArray, labels: IntArray, least: float) -> IntArray:
+    """Labels without rows (-1) that are less than ``least`` times as clear as the typical row of their mode.
+
+    >>> clearest(np.array([1.0, 1.0, 0.2, 9.0, 8.0, 2.0, 0.0]), np.array([0, 0, 0, 1, 1, 1, -1]), 0.5).tolist()
+    [0, 0, -1, 1, 1, -1, -1]
+    """
+    out = labels.copy()
+    for k in np.unique(labels[labels >= 0]):
+        rows = np.flatnonzero(labels == k)
+        out[rows[clarity[rows] < least * np.median(clarity[rows])]] = -1
+    return out
 
 
 def stability_of(final: IntArray, k: int, labels: list[IntArray]) -> float:

@@ -18,7 +18,8 @@ from itertools import combinations
 import numpy as np
 
 from coad._typing import FloatArray, IntArray
-from coad.modes.consensus import Apart, compact, renumbered
+from coad.modes.consensus import compact, renumbered
+from coad.modes.merging import Apart
 
 __all__ = ["Gaps", "valley"]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from coad.exceptions import InputError
-from coad.modes import consensus
+from coad.modes import consensus, evidence, merging
 from coad.modes.canonical import canonical_maps
 from coad.modes.catalogue import ModeTable, describe
 from coad.modes.gaps import Gaps
@@ -36,17 +36,22 @@ __all__ = ["Found", "choose_front", "find_modes"]
 log = logging.getLogger(__name__)
 
 _STEPS = 200
-_LABEL_STEPS = 90  # for each of two rounds
+_LABEL_STEPS = 90  # for each of two rounds; of convolutions, half as many as for the table
+#: Times that convolutions see every row: more, and they learn the pairs by heart. Never more steps than the second.
+_EPOCHS, _MOST_STEPS = 27, 1500
 _WIDTH = 128
 _JITTER = 0.15
 #: Each row moves towards one of so many neighbours.
 _NEAR = 5
 #: Rows that are compared with each other; the others follow the networks that learn from these.
 _COMPARED = 2500
+#: A row that shows coincidence less than this times as clearly as the typical row of its group is no example.
+_CLEAR = 0.5
 #: Candidates for each mode that a member has, at most.
 _MORE = 1.15
-#: Modes between which s and q choose independently (κ below this) are one.
-_INDEPENDENT = 0.15
+#: Modes between which s and q choose independently (κ below the first) are one. With many rows a weaker dependence is
+#: sure too, but not below the second.
+_INDEPENDENT, _NEGLIGIBLE = 0.15, 0.05
 #: Modes that overlap more than this are one. Lower, and rare kinds vanish in what looks like them (Hennig: 0.025).
 _OVERLAP = 0.04
 #: The trial that chooses the scale.
@@ -72,6 +77,7 @@ class Found:
     labels: IntArray
     p_value: float
     reason: str = ""
+    slow: float = 0.0  #: how much of the coincidence is left if one input is moved in time
 
 
 def find_modes(
@@ -90,7 +96,7 @@ def find_modes(
     members = [int(x) for x in rng.integers(2**30, size=model.n_seeds)]
     seen = torch.from_numpy(np.stack([fold != m for m in range(model.n_seeds)]).astype(np.float32))
     plan = _plan(model, data, batch, rng)
-    short = replace(plan, steps=min(plan.steps, _LABEL_STEPS))
+    short = replace(plan, steps=min(plan.steps, _LABEL_STEPS if data.flat else plan.steps // 2))
     threads = torch.get_num_threads()
     workers = threads if data.flat else 1
     torch.set_num_threads(1 if data.flat else threads)
@@ -107,13 +113,20 @@ def find_modes(
                 tick=lambda step: bar.advance(1, "looking for modes"),
             )
             a, b = responsibilities(duo, data)
-            p_value = _significance(a, b, fold, data, rng)
+            held = [np.flatnonzero(fold == m) for m in range(len(a))]
+            strata = [None if data.context is None else data.context.numpy()[rows] for rows in held]
+            p_value = evidence.global_p_value(_held_votes(a, b, held), modes, strata, rng)
             if p_value > model.significance:
                 reason = f"shuffled pairings of the held-out rows do as well (p = {p_value:.3g})"
                 return _nothing(blueprints, n, p_value, reason)
+            if time is not None:
+                when = np.asarray(time)
+                held = [rows[np.argsort(when[rows], kind="stable")] for rows in held]
+            slow = evidence.slowness(_held_votes(a, b, held), modes, rng)
             b = consensus.matched(a, b)
             own = [consensus.member_labels(a[m], b[m]) for m in range(len(a))]
-            labels = _candidates(a, b, round(_MORE * modes), rng)
+            codes = None if data.context is None else data.context.numpy()
+            labels = _candidates(a, b, round(_MORE * modes), fold, codes, rng)
             for last in (False, True):
                 if labels.max() < 1:
                     return _nothing(blueprints, n, p_value, "all candidates for modes overlap")
@@ -130,10 +143,11 @@ def find_modes(
                 a, b = responsibilities(duo, data)
                 labels = consensus.relabelled(a.mean(0), b.mean(0), labels)
                 if not last:
-                    labels = _merged(*_honest(a, b, fold), labels, _gaps(data, rng))
+                    labels = _taught_again(*_honest(a, b, fold), labels, _gaps(data, rng))
     finally:
         torch.set_num_threads(threads)
-    return _described(model, duo, blueprints, data, (a, b), labels, own, fold, time, p_value)
+    found = _described(model, duo, blueprints, data, (a, b), labels, own, fold, time, p_value)
+    return replace(found, slow=slow)
 
 
 def choose_front(
@@ -204,7 +218,7 @@ def _shared(model: CoincidenceModes, data: FrontRows, modes: int, held: BoolArra
 
 def _plan(model: CoincidenceModes, data: FrontRows, batch: int, rng: np.random.Generator) -> Plan:
     return Plan(
-        steps=model.steps or _STEPS,
+        steps=model.steps or (_STEPS if data.flat else _conv_steps(len(data), batch)),
         batch=batch,
         rate=model.lr,
         jitter=_JITTER if model.jitter is None else model.jitter,
@@ -214,19 +228,37 @@ def _plan(model: CoincidenceModes, data: FrontRows, batch: int, rng: np.random.G
     )
 
 
-def _candidates(a: FloatArray, b: FloatArray, most: int, rng: np.random.Generator) -> IntArray:
-    """Groups of rows that the members put together in both inputs; -1 for rows that were not compared.
+def _candidates(
+    a: FloatArray,
+    b: FloatArray,
+    most: int,
+    fold: IntArray,
+    context: IntArray | None,
+    rng: np.random.Generator,
+) -> IntArray:
+    """Groups of rows that the members put together in both inputs, and that these see at once; -1 for other rows.
 
-    Rows that show in one input only are left out: they lie between the modes and would join them.
+    Rows that show in one input only are left out, or much less clearly than others of their group: they lie
+    between the modes and would join them. Of many rows some are compared with each other, and the rest goes to the
+    group that it is most alike.
     """
-    n = a.shape[1]
-    shared = np.flatnonzero(consensus.together(a, b) > 0)
+    labels = np.full(a.shape[1], -1)
+    clarity = consensus.together(a, b)
+    shared = np.flatnonzero(clarity > 0)
     some = np.sort(rng.permutation(shared)[:_COMPARED])
-    labels = np.full(n, -1)
     if len(some) < 2 * _LEAST_ROWS:
         return labels
     labels[some] = consensus.groups(consensus.alike(a[:, some], b[:, some]), most, _LEAST_ROWS)
-    return labels
+    if labels.max() < 0:
+        return labels
+    near_s, near_q = consensus.nearness(a, b, labels)
+    rest = np.setdiff1d(shared, some)
+    labels[rest] = (near_s[rest] * near_q[rest]).argmax(1)
+    rows = np.flatnonzero(fold < len(a))
+    near_s, near_q = (near[rows] for near in consensus.nearness(a, b, labels, fold))
+    real = evidence.coincident(near_s, near_q, None if context is None else context[rows])
+    labels = np.where(real[labels] & (labels >= 0), labels, -1)
+    return consensus.compact(consensus.clearest(clarity, labels, _CLEAR))
 
 
 def _honest(a: FloatArray, b: FloatArray, fold: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -309,15 +341,14 @@ def _folds(n: int, folds: int, group: ArrayLike | None, rng: np.random.Generator
     return np.asarray((rng.permutation(len(values)) % folds)[code.reshape(-1)], dtype=np.int64)
 
 
-def _significance(
-    a: FloatArray, b: FloatArray, fold: IntArray, data: FrontRows, rng: np.random.Generator
-) -> float:
-    choices, strata = [], []
-    for m in range(len(a)):
-        held = np.flatnonzero(fold == m)
-        choices.append((a[m, held].argmax(1), b[m, held].argmax(1)))
-        strata.append(None if data.context is None else data.context.numpy()[held])
-    return consensus.global_p_value(choices, a.shape[2], strata, rng)
+def _conv_steps(n: int, batch: int) -> int:
+    """Steps of convolutions: shapes take longer to learn than columns, and need more rows."""
+    return int(np.clip(_EPOCHS * n / batch, _STEPS, _MOST_STEPS))
+
+
+def _held_votes(a: FloatArray, b: FloatArray, held: list[IntArray]) -> list[tuple[IntArray, IntArray]]:
+    """What each member votes for on rows that it did not learn from."""
+    return [(a[m, rows].argmax(1), b[m, rows].argmax(1)) for m, rows in enumerate(held)]
 
 
 def _merged(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None) -> IntArray:
@@ -327,17 +358,28 @@ def _merged(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None) -
     there is no gap at all.
     """
     counts = consensus.joint_counts(a.argmax(1), b.argmax(1), a.shape[1])
-    group = consensus.merge_map(counts, _INDEPENDENT, None if gaps is None else gaps.apart(labels))
+    group = merging.merge_map(
+        counts, _INDEPENDENT, None if gaps is None else gaps.apart(labels), least=_NEGLIGIBLE
+    )
     joined = np.eye(int(group.max()) + 1)[group]
     labels = consensus.renumbered(labels, group)
-    known = labels[labels >= 0]
-    size = np.bincount(known, minlength=joined.shape[1]) / max(1, len(known))
-    sure, total = consensus.posterior(a @ joined, b @ joined, np.maximum(size, 1.0 / len(labels)))
+    size = consensus.part_of_rows(labels, joined.shape[1])
+    sure, total = consensus.posterior(a @ joined, b @ joined, size)
     sure = sure[total >= consensus.DISAGREE]
     sure /= sure.sum(1, keepdims=True)
-    group = consensus.merge_overlapping(sure, _OVERLAP, None if gaps is None else gaps.apart(labels))
+    group = merging.merge_overlapping(sure, _OVERLAP, None if gaps is None else gaps.apart(labels))
     merged = consensus.compact(consensus.renumbered(labels, group))
     return merged if gaps is None or merged.max() < 1 else gaps.merged(merged)
+
+
+def _taught_again(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None) -> IntArray:
+    """The examples of the second round: modes that are one merged, without rows that are much less clear than others."""
+    merged = _merged(a, b, labels, gaps)
+    known = labels >= 0
+    joined = np.zeros((a.shape[1], int(merged.max()) + 1))
+    joined[labels[known], merged[known]] = 1.0
+    clarity = consensus.posterior(a @ joined, b @ joined, consensus.part_of_rows(merged))[1]
+    return consensus.clearest(clarity, merged, _CLEAR)
 
 
 def _gaps(data: FrontRows, rng: np.random.Generator) -> Gaps | None:
