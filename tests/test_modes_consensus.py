@@ -126,7 +126,7 @@ def test_corners_where_two_kinds_meet_by_chance_are_no_candidates():
     a, b = (np.tile(np.eye(2)[x.astype(int)], (members, 1, 1)) for x in (s, q))
     near_s, near_q = consensus.nearness(a, b, 2 * s + q)
     assert evidence.coincident(near_s, near_q).tolist() == [True, False, False, True]
-    labels = pipeline._candidates(a, b, 4, np.arange(n) % members, None, rng)
+    labels = pipeline._candidates(a, b, consensus.together(a, b), 4, np.arange(n) % members, None, rng)
     assert set(labels[s != q]) == {-1}
     assert len(set(labels[s & q])) == len(set(labels[~s & ~q])) == 1
 

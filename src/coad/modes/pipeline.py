@@ -45,8 +45,9 @@ _JITTER = 0.15
 _NEAR = 5
 #: Rows that are compared with each other; the others follow the networks that learn from these.
 _COMPARED = 2500
-#: A row that shows coincidence less than this times as clearly as the typical row of its group is no example.
-_CLEAR = 0.5
+#: A row that shows coincidence less than this times as clearly as the typical row of its group is no example, if the
+#: inputs contradict each other often: in a fifth of the rows (0.5 / 2.5) or more, and in proportion below that.
+_CLEAR, _OFTEN = 0.5, 2.5
 #: Candidates for each mode that a member has, at most.
 _MORE = 1.15
 #: Modes between which s and q choose independently (κ below the first) are one. With many rows a weaker dependence is
@@ -126,7 +127,10 @@ def find_modes(
             b = consensus.matched(a, b)
             own = [consensus.member_labels(a[m], b[m]) for m in range(len(a))]
             codes = None if data.context is None else data.context.numpy()
-            labels = _candidates(a, b, round(_MORE * modes), fold, codes, rng)
+            clarity = consensus.together(a, b)
+            clear = min(_CLEAR, _OFTEN * float((clarity <= 0).mean()))
+            labels = _candidates(a, b, clarity, round(_MORE * modes), fold, codes, rng)
+            labels = consensus.compact(consensus.clearest(clarity, labels, clear))
             for last in (False, True):
                 if labels.max() < 1:
                     return _nothing(blueprints, n, p_value, "all candidates for modes overlap")
@@ -143,7 +147,7 @@ def find_modes(
                 a, b = responsibilities(duo, data)
                 labels = consensus.relabelled(a.mean(0), b.mean(0), labels)
                 if not last:
-                    labels = _taught_again(*_honest(a, b, fold), labels, _gaps(data, rng))
+                    labels = _taught_again(*_honest(a, b, fold), labels, _gaps(data, rng), clear)
     finally:
         torch.set_num_threads(threads)
     found = _described(model, duo, blueprints, data, (a, b), labels, own, fold, time, p_value)
@@ -231,6 +235,7 @@ def _plan(model: CoincidenceModes, data: FrontRows, batch: int, rng: np.random.G
 def _candidates(
     a: FloatArray,
     b: FloatArray,
+    clarity: FloatArray,
     most: int,
     fold: IntArray,
     context: IntArray | None,
@@ -238,12 +243,10 @@ def _candidates(
 ) -> IntArray:
     """Groups of rows that the members put together in both inputs, and that these see at once; -1 for other rows.
 
-    Rows that show in one input only are left out, or much less clearly than others of their group: they lie
-    between the modes and would join them. Of many rows some are compared with each other, and the rest goes to the
-    group that it is most alike.
+    Rows that show in one input only (``clarity`` is not above 0) are left out: they lie between the modes and would
+    join them. Of many rows some are compared with each other, and the rest goes to the group that it is most alike.
     """
     labels = np.full(a.shape[1], -1)
-    clarity = consensus.together(a, b)
     shared = np.flatnonzero(clarity > 0)
     some = np.sort(rng.permutation(shared)[:_COMPARED])
     if len(some) < 2 * _LEAST_ROWS:
@@ -257,8 +260,7 @@ def _candidates(
     rows = np.flatnonzero(fold < len(a))
     near_s, near_q = (near[rows] for near in consensus.nearness(a, b, labels, fold))
     real = evidence.coincident(near_s, near_q, None if context is None else context[rows])
-    labels = np.where(real[labels] & (labels >= 0), labels, -1)
-    return consensus.compact(consensus.clearest(clarity, labels, _CLEAR))
+    return np.where(real[labels] & (labels >= 0), labels, -1)
 
 
 def _honest(a: FloatArray, b: FloatArray, fold: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -372,14 +374,16 @@ def _merged(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None) -
     return merged if gaps is None or merged.max() < 1 else gaps.merged(merged)
 
 
-def _taught_again(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None) -> IntArray:
+def _taught_again(
+    a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None, clear: float
+) -> IntArray:
     """The examples of the second round: modes that are one merged, without rows that are much less clear than others."""
     merged = _merged(a, b, labels, gaps)
     known = labels >= 0
     joined = np.zeros((a.shape[1], int(merged.max()) + 1))
     joined[labels[known], merged[known]] = 1.0
     clarity = consensus.posterior(a @ joined, b @ joined, consensus.part_of_rows(merged))[1]
-    return consensus.clearest(clarity, merged, _CLEAR)
+    return consensus.clearest(clarity, merged, clear)
 
 
 def _gaps(data: FrontRows, rng: np.random.Generator) -> Gaps | None:
