@@ -64,6 +64,7 @@ PLANTS: dict[str, dict[str, object]] = {
     "faint fault": {"fault": 1.2},
     "saturating sensors": {"saturated": True},
     "no regimes": {"regimes": (), "loads": 2},
+    "48 regimes, faint": {"regimes": (3, 4, 4), "fault": 1.2, "rate": 0.05},
 }
 
 
@@ -117,7 +118,7 @@ def _plants(seeds: tuple[int, ...] = (11, 12, 13)) -> str:
         print(rows[-1], flush=True)
     body = table(("simulated plant", "F1, called rare", "F1, majority modes", "modes (rare)"), rows)
     return (
-        f"{body}\n\n2,000 rows, 24 and 16 sensors, a fault in 3 % of the rows; {len(seeds)} random states. The loads "
+        f"{body}\n\n2,000 rows, 24 and 16 sensors, a fault in 3 % of the rows (48 regimes: 5 %); {len(seeds)} random states. The loads "
         "are continuous and seen by both inputs; the other factors are seen by one."
     )
 

@@ -21,6 +21,7 @@ from coad.modes.checks import (
     warn_of_slowness,
 )
 from coad.modes.consensus import DISAGREE
+from coad.modes.deviations import Deviations, with_deviations
 from coad.modes.inputs import FrontRows
 from coad.modes.pipeline import Found, choose_front, find_modes
 from coad.modes.roles import Role
@@ -135,6 +136,8 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         data = choose_front(self, (rows_s, rows_q), labels, modes, group, rng)
         self.fronts_ = data.fronts
         found = find_modes(self, data, modes, batch, group, time, rng)
+        self.deviations_: Deviations | None
+        found, self.deviations_ = with_deviations(self, found, data, modes, batch, group, time, rng)
         self._take(found)
         if not self.modes_:
             warnings.warn(
@@ -187,7 +190,8 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         """
         a, b = self.mode_confidences(s, q, context)
         listed = np.isin(np.arange(a.shape[1]), [mode.mode for mode in self.modes_])
-        return np.asarray(np.where(listed, a * b / np.maximum(self.sizes_, 1e-6), 0.0))
+        evidence = np.asarray(np.where(listed, a * b / np.maximum(self.sizes_, 1e-6), 0.0))
+        return evidence if self.deviations_ is None else self.deviations_.weighed(evidence, a, b, self.sizes_)
 
     def predict_mode(self, s: Any, q: Any = None, context: Any = None) -> IntArray:
         """The mode of each row, -1 where the inputs disagree (or there are no modes)."""
@@ -245,8 +249,8 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
 
         if self.duo_ is None:
             return np.zeros((len(data), 0)), np.zeros((len(data), 0))
-        a, b = responsibilities(self.duo_, data)
-        return a.mean(0).astype(np.float64), b.mean(0).astype(np.float64)
+        a, b = (votes.mean(0).astype(np.float64) for votes in responsibilities(self.duo_, data))
+        return (a, b) if self.deviations_ is None else self.deviations_.joined(data, a, b)
 
     def _prepared(self, s: Any, q: Any, context: Any) -> FrontRows:
         s, q, context, _, _ = unpacked(s, q, context, None, None)

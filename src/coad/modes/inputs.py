@@ -21,11 +21,13 @@ from coad._typing import IntArray
 from coad.scaling import Scaler
 from coad.training.duo import Rows
 
-__all__ = ["Front", "FrontRows", "neighbours"]
+__all__ = ["Front", "FrontRows", "ReadyRows", "neighbours"]
 
 #: Rows that the widths of the columns, and the neighbours, are taken from.
 _MOST_ROWS = 20_000
 _MOST_NEIGHBOURS = 4_000
+#: Values of both inputs (80 MB) up to which rows are kept as they leave the front.
+_MOST_READY = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,30 @@ class FrontRows(Rows):
 
     def take(self, index: IntArray) -> tuple[Tensor, Tensor]:
         return self.side(0, index), self.side(1, index)
+
+    def ready(self) -> FrontRows:
+        """The same rows past the front once and for all, if they are flat and few enough to be kept so."""
+        if not self.flat or len(self) * sum(shape[0] for shape in self.shapes) > _MOST_READY:
+            return self
+        everything = np.arange(len(self))
+        return ReadyRows(self, (self.side(0, everything).numpy(), self.side(1, everything).numpy()))
+
+
+class ReadyRows(FrontRows):
+    """Rows that have passed the front: ``arrays`` are as the networks take them."""
+
+    def __init__(self, rows: FrontRows, arrays: tuple[NDArray[np.float32], NDArray[np.float32]]) -> None:
+        super().__init__(arrays, rows.fronts, rows.labels)
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        return [array.shape[1:] for array in self.arrays]
+
+    def side(self, which: int, index: IntArray) -> Tensor:
+        return torch.from_numpy(self.arrays[which][index])
+
+    def ready(self) -> FrontRows:
+        return self
 
 
 def neighbours(rows: FrontRows, count: int, rng: np.random.Generator) -> list[IntArray]:

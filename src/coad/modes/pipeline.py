@@ -31,7 +31,7 @@ from coad.training.progress import Progress
 if TYPE_CHECKING:
     from coad.modes.estimator import CoincidenceModes
 
-__all__ = ["Found", "choose_front", "find_modes"]
+__all__ = ["LEAST_ROWS", "Found", "choose_front", "find_modes", "held_out"]
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ _CLEARLY = 1.1
 #: Rows that are asked whether there is a gap between two modes, and columns of both inputs beyond which they are not.
 _GAP_ROWS, _MOST_COLUMNS = 5_000, 400
 #: A mode of fewer rows is not worth a line.
-_LEAST_ROWS = 5
+LEAST_ROWS = 5
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def find_modes(
     rng: np.random.Generator,
 ) -> Found:
     """All steps of a fit on scaled rows."""
-    n = len(data)
+    data, n = data.ready(), len(data)
     blueprints = _blueprints(model.net, data)
     fold = _folds(n, max(2, model.n_seeds), group, rng)
     members = [int(x) for x in rng.integers(2**30, size=model.n_seeds)]
@@ -171,7 +171,7 @@ def choose_front(
     if not by_columns.flat or all(front.factors is None for front in pooled):
         return by_columns
     n = len(by_columns)
-    held = _held_out(n, group, rng)
+    held = held_out(n, group, rng)
     many = np.sort(rng.permutation(n)[:_MAPPED_ROWS])
     maps = canonical_maps(by_columns.side(0, many).numpy(), by_columns.side(1, many).numpy(), held[many])
     fronts = {"by one factor": pooled}
@@ -193,7 +193,7 @@ def choose_front(
     return FrontRows(arrays, best, labels)
 
 
-def _held_out(n: int, group: ArrayLike | None, rng: np.random.Generator) -> BoolArray:
+def held_out(n: int, group: ArrayLike | None, rng: np.random.Generator) -> BoolArray:
     """A third of the rows, whole groups where there are enough; never the larger part."""
     few = group is not None and len(np.unique(np.asarray(group))) < 3
     held = _folds(n, 3, None if few else group, rng) == 0
@@ -202,7 +202,7 @@ def _held_out(n: int, group: ArrayLike | None, rng: np.random.Generator) -> Bool
 
 def _shared(model: CoincidenceModes, data: FrontRows, modes: int, held: BoolArray, seed: int) -> float:
     """The information that a short training finds on rows it has not seen, beyond a shuffled pairing's."""
-    rng = np.random.default_rng(seed)
+    data, rng = data.ready(), np.random.default_rng(seed)
     plan = replace(_plan(model, data, len(data), rng), steps=_TRIAL_STEPS)
     duo = build(_blueprints(model.net, data), [seed], modes, sharp=True)
     threads = torch.get_num_threads()
@@ -249,9 +249,9 @@ def _candidates(
     labels = np.full(a.shape[1], -1)
     shared = np.flatnonzero(clarity > 0)
     some = np.sort(rng.permutation(shared)[:_COMPARED])
-    if len(some) < 2 * _LEAST_ROWS:
+    if len(some) < 2 * LEAST_ROWS:
         return labels
-    labels[some] = consensus.groups(consensus.alike(a[:, some], b[:, some]), most, _LEAST_ROWS)
+    labels[some] = consensus.groups(consensus.alike(a[:, some], b[:, some]), most, LEAST_ROWS)
     if labels.max() < 0:
         return labels
     near_s, near_q = consensus.nearness(a, b, labels)
@@ -300,7 +300,7 @@ def _described(
     codes = None if data.context is None else data.context.numpy()[rows]
     table = describe(honest_a, honest_b, labels, sure, own, codes, roles)
     table = ModeTable(
-        mode for mode in table if mode.rows >= _LEAST_ROWS and mode.p_value <= model.significance / k
+        mode for mode in table if mode.rows >= LEAST_ROWS and mode.p_value <= model.significance / k
     )
     if len(table) < 2:
         return _nothing(blueprints, len(labels), p_value, "no mode holds on rows that training did not see")

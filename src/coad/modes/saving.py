@@ -9,9 +9,12 @@ import numpy as np
 import torch
 
 from coad.modes.catalogue import Mode, ModeTable
+from coad.modes.deviations import Deviations
 from coad.modes.inputs import Front
 from coad.modes.training import build
 from coad.scaling import Scaler
+from coad.training.duo import Duo
+from coad.training.model import Blueprint
 
 if TYPE_CHECKING:
     from coad.modes.estimator import CoincidenceModes
@@ -20,6 +23,7 @@ __all__ = ["KIND", "modes_facts", "rebuild_modes", "save_modes"]
 
 KIND = "modes"
 _NOT_SAVED = ("net", "random_state", "verbose")
+_DEEPER = "deviations."
 
 
 def save_modes(model: CoincidenceModes, folder: Path) -> None:
@@ -54,6 +58,9 @@ def modes_facts(model: CoincidenceModes) -> tuple[dict[str, Any], dict[str, torc
         "nets": [blueprint.to_dict() for blueprint in model.blueprints_],
         "modes": model.modes_.to_list(),
     }
+    if model.deviations_ is not None:
+        facts["deviations"], more = _deviations_facts(model.deviations_)
+        tensors |= more
     return facts, tensors
 
 
@@ -80,9 +87,58 @@ def rebuild_modes(facts: dict[str, Any], tensors: dict[str, torch.Tensor], nets:
         Mode(**{**one, "exemplars": tuple(int(i) for i in one["exemplars"])}) for one in facts["modes"]
     )
     model.labels_ = np.zeros(0, dtype=np.int64)
+    model.deviations_ = _rebuilt_deviations(facts["deviations"], tensors) if "deviations" in facts else None
+    kinds = 0 if model.deviations_ is None else len(model.deviations_.kinds)
     model.duo_ = None
     if facts["members"]:
-        duo = build(model.blueprints_, list(range(int(facts["members"]))), len(model.sizes_))
-        duo.load_state_dict({k[4:]: v for k, v in tensors.items() if k.startswith("duo.")})
-        model.duo_ = duo.eval()
+        outputs = len(model.sizes_) - kinds
+        model.duo_ = _rebuilt_duo(model.blueprints_, int(facts["members"]), outputs, tensors, "duo.")
     return model
+
+
+def _deviations_facts(own: Deviations) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    facts = {
+        "modes": own.modes.tolist(),
+        "sizes": own.sizes.tolist(),
+        "regimes": own.regimes.tolist(),
+        "kinds": list(own.kinds),
+        "members": own.duo.members,
+        "outputs": own.duo.net_s.outputs,
+        "nets": [blueprint.to_dict() for blueprint in own.blueprints],
+    }
+    tensors = {f"{_DEEPER}duo.{k}": v.contiguous() for k, v in own.duo.state_dict().items()}
+    for side, centre, map_ in zip("sq", own.centres, own.maps, strict=True):
+        tensors[f"{_DEEPER}centres.{side}"] = torch.from_numpy(np.ascontiguousarray(centre))
+        tensors[f"{_DEEPER}map.{side}"] = torch.from_numpy(np.ascontiguousarray(map_))
+    return facts, tensors
+
+
+def _rebuilt_deviations(facts: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Deviations:
+    from coad.artifact import blueprints_of
+
+    blueprints = blueprints_of(facts["nets"], None)
+    centres, maps = (
+        [tensors[f"{_DEEPER}{name}.{side}"].numpy().copy() for side in "sq"] for name in ("centres", "map")
+    )
+    return Deviations(
+        np.array(facts["modes"], dtype=np.int64),
+        np.array(facts["sizes"], dtype=np.float64),
+        np.array(facts["regimes"], dtype=bool),
+        (centres[0], centres[1]),
+        (maps[0], maps[1]),
+        _rebuilt_duo(blueprints, int(facts["members"]), int(facts["outputs"]), tensors, f"{_DEEPER}duo."),
+        blueprints,
+        tuple(int(kind) for kind in facts["kinds"]),
+    )
+
+
+def _rebuilt_duo(
+    blueprints: tuple[Blueprint, Blueprint],
+    members: int,
+    outputs: int,
+    tensors: dict[str, torch.Tensor],
+    start: str,
+) -> Duo:
+    duo = build(blueprints, list(range(members)), outputs)
+    duo.load_state_dict({k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)})
+    return duo.eval()

@@ -1,0 +1,159 @@
+"""Kinds that come with several regimes: found, joined to the catalogue, told again, and kept on disk."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coad
+from coad import CoincidenceModes
+from coad.modes import deviations, estimator
+from coad.modes.catalogue import Mode, ModeTable
+from coad.modes.deviations import DeviationRows, Deviations, regimes_of
+from coad.modes.inputs import Front, FrontRows
+from coad.modes.pipeline import Found
+from coad.modes.training import build
+from coad.nets import NetSpec
+from coad.training.model import Blueprint
+
+RNG = np.random.default_rng
+
+
+def many_regimes(seed, rows=1200, rate=0.08, shift=1.6):
+    """Simulated sensors: 5 × 4 regimes far apart, a load, and a shift that comes with every one of them."""
+    plant, rng = RNG(5), RNG([seed, 5])
+    states = [4.0 * np.eye(k)[rng.integers(k, size=rows)] for k in (5, 4)]
+    faulty = rng.random(rows) < rate
+    both = np.concatenate([*states, rng.normal(size=(rows, 1)), shift * faulty[:, None]], axis=1)
+    s, q = (
+        both @ plant.normal(size=(both.shape[1], 12)) + 0.15 * rng.normal(size=(rows, 12)) for _ in range(2)
+    )
+    return s, q, faulty
+
+
+def pieces(seed=0, rows=300, modes=3):
+    """Rows, the mode each is at home in, and what it takes to lay out their deviations."""
+    rng = RNG(seed)
+    arrays = tuple(rng.normal(size=(rows, width)).astype(np.float32) for width in (3, 2))
+    data = FrontRows(arrays, [Front.fit(x, None) for x in arrays], None)
+    home = rng.integers(modes, size=rows)
+    centres = tuple(rng.normal(size=(modes, width)).astype(np.float32) for width in (3, 2))
+    maps = tuple(rng.normal(size=(width, 2)).astype(np.float32) for width in (3, 2))
+    return data, home, centres, maps
+
+
+def test_deviations_are_rows_less_the_centre_of_their_mode(monkeypatch):
+    data, home, centres, maps = pieces()
+    monkeypatch.setattr(deviations, "_SOME_ROWS", 128)  # several blocks
+    rows = DeviationRows(data, home, centres, maps)
+    assert rows.shapes == [(2,), (2,)]
+    for which in (0, 1):
+        scaled = data.side(which, np.arange(300)).numpy()
+        slow = [(scaled[i] - centres[which][home[i]]) @ maps[which] for i in range(300)]
+        np.testing.assert_allclose(rows.side(which, np.arange(300)).numpy(), slow, rtol=1e-4, atol=1e-5)
+
+
+def test_ready_rows_are_the_rows_past_the_front():
+    data, *_ = pieces()
+    ready = data.ready()
+    index = RNG(1).permutation(300)[:50]
+    assert ready is not data
+    assert ready.ready() is ready
+    assert ready.shapes == data.shapes
+    for one, other in zip(ready.take(index), data.take(index), strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_rows_at_random_are_whatever_the_regime_and_those_of_two_regimes_are_not():
+    home = RNG(0).integers(20, size=2000)
+    assert regimes_of(home) == pytest.approx(20, rel=0.02)
+    assert deviations._whatever_the_regime(home[:80], home, RNG(1))
+    assert not deviations._whatever_the_regime(np.repeat([0, 1], 40), home, RNG(1))
+    assert not deviations._whatever_the_regime(home[:4], home, RNG(1))  # too few to be a kind
+    alone = np.zeros(500, dtype=np.int64)
+    assert not deviations._whatever_the_regime(alone[:50], alone, RNG(1))  # one regime is no several
+
+
+def test_a_kind_counts_together_with_the_mode_it_deviates_from():
+    """By Bayes' rule for two independent questions: which mode, and does the row deviate."""
+    rng = RNG(0)
+    a, b = rng.dirichlet(np.ones(3), size=(2, 40))
+    d_a, d_b = rng.random((2, 40, 1)) * 0.9
+    sizes = np.array([0.5, 0.3, 0.2])
+    rate = 0.05
+    combined = np.append(sizes * (1 - rate), rate)
+    votes = [np.concatenate([x * (1 - d), d], axis=1) for x, d in ((a, d_a), (b, d_b))]
+    evidence = votes[0] * votes[1] / combined
+    blueprint = Blueprint(NetSpec(hidden=(4,)), (2,))
+    _, _, centres, maps = pieces()
+    duo = build((blueprint, blueprint), [0], 2)
+    own = Deviations(
+        np.arange(3), sizes, np.ones(3, dtype=bool), centres, maps, duo, (blueprint, blueprint), (1,)
+    )
+    found = own.weighed(evidence, *votes, combined)
+    for i in range(40):
+        which = [a[i, k] * b[i, k] / sizes[k] for k in range(3)]
+        deviates, not_ = d_a[i, 0] * d_b[i, 0] / rate, (1 - d_a[i, 0]) * (1 - d_b[i, 0]) / (1 - rate)
+        np.testing.assert_allclose(found[i], [*(x * not_ for x in which), sum(which) * deviates], rtol=1e-9)
+
+
+def test_rows_of_a_kind_leave_the_mode_they_deviate_from():
+    labels = np.repeat([0, 1, 2], [40, 30, 6])
+    table = ModeTable(
+        Mode(k, n / 76, n, 0.9, 0.1, 1e-9, 0.9, "regime", "large", (0, 40, 70))
+        for k, n in enumerate((40, 30, 6))
+    )
+    blueprint = Blueprint(NetSpec(hidden=(4,)), (2,))
+    found = Found(None, (blueprint, blueprint), table, np.array([0.5, 0.4, 0.1]), labels, 0.01)
+    deviating = np.full(76, -1)
+    deviating[[1, 2, 3, 41, 42, 70, 71]] = 5
+    kind = Mode(5, 0.1, 9, 0.95, 0.1, 1e-9, 0.9, "rare", "small", (1, 41, 60))
+    out = deviations._with_kinds(found, [kind], deviating, labels)
+    # Four of the six rows of mode 2 are left, which is too few for a line; the kind has number 3.
+    assert {m.mode: m.rows for m in out.table} == {3: 7, 1: 28, 0: 37}
+    assert [m.mode for m in out.table] == [3, 1, 0]
+    assert np.array_equal(np.flatnonzero(out.labels == 3), [1, 2, 3, 41, 42, 70, 71])
+    assert out.table[0].exemplars == (1, 41)
+    assert "regimes" in out.table[0].reason
+    assert out.sizes.sum() == pytest.approx(1.0)
+
+
+@pytest.fixture(scope="module")
+def shifted():
+    s, q, faulty = many_regimes(0)
+    return CoincidenceModes(random_state=0).fit(s, q), s, q, faulty
+
+
+def test_a_shift_that_comes_with_every_regime_is_one_rare_mode(shifted, monkeypatch):
+    det, s, q, faulty = shifted
+    label = det.predict_mode(s, q)
+    assert det.deviations_ is not None
+    kind = max((label[faulty] == m.mode).sum() for m in det.modes_.rare)
+    assert kind > 0.8 * faulty.sum()
+    new_s, new_q, new = many_regimes(1)
+    assert det.predict(new_s, new_q)[new].mean() > 0.8
+    assert sum(m.rows for m in det.modes_) <= len(s)
+    a, b = det.mode_confidences(s, q)
+    for votes in (a, b):
+        np.testing.assert_allclose(votes.sum(1), 1.0, atol=1e-5)
+    # Without deviations there is no such mode: it is a small part of each of many.
+    monkeypatch.setattr(estimator, "with_deviations", lambda model, found, *rest: (found, None))
+    plain = CoincidenceModes(random_state=0).fit(s, q)
+    label = plain.predict_mode(s, q)
+    assert max((label[faulty] == m.mode).sum() for m in plain.modes_) < 0.5 * faulty.sum()
+
+
+def test_a_catalogue_with_deviations_says_the_same_from_disk(shifted, tmp_path):
+    det, s, q, _ = shifted
+    det.save(tmp_path / "model")
+    again = coad.load(tmp_path / "model")
+    assert again.deviations_ is not None
+    np.testing.assert_allclose(again.score_samples(s, q), det.score_samples(s, q), atol=1e-6)
+    assert np.array_equal(again.predict_mode(s, q), det.predict_mode(s, q))
+    assert again.modes_ == det.modes_
+
+
+def test_deviating_rows_still_have_a_regime_as_context(shifted):
+    det, s, q, faulty = shifted
+    regimes = {m.mode for m in det.modes_ if m.role == "regime"}
+    assert set(np.unique(det.regimes(s, q)[faulty])) <= regimes
