@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from coad.cli import app
+from coad.exceptions import InputError
 from test_modes import simulated
 
 
@@ -33,6 +34,17 @@ def test_the_command_prints_the_catalogue_rarest_first_and_writes_a_page(table, 
     assert "plotly" in text
     scored = CliRunner().invoke(app, ["score", str(model), str(table), "--out", str(tmp_path / "scores.csv")])
     assert scored.exit_code == 0, scored.output
+    judged = CliRunner().invoke(app, ["evaluate", str(model), str(table)])
+    assert judged.exit_code == 0, judged.output
+    assert "the same rows" in judged.output
+    assert "(estimated)" in judged.output
+    for command in (
+        ["report", str(model), str(table), "--out", str(tmp_path / "r.html")],
+        ["explore", str(model), str(table)],
+    ):
+        refused = CliRunner().invoke(app, command)
+        assert isinstance(refused.exception, InputError)
+        assert "catalogue of modes" in str(refused.exception)
 
 
 def test_fit_with_method_auto_chooses_modes_where_a_rare_mode_holds(table, tmp_path):

@@ -141,13 +141,12 @@ def judge(
     elif status == "no coincidence":
         message = f"on these rows shuffled pairings coincide as much (p = {evaluation.p_value:.2g})"
     else:
-        beta = float(next(iter(model.fitted_)))
         if time is not None and (time[1:] < time[:-1]).any():
             order = np.argsort(time, kind="stable")  # a regime is told by what lasts
             p_s, p_q, time = p_s[order], p_q[order], time[order]
             context = None if context is None else context[order]
             candidates = None if candidates is None else _sorted(candidates, order)
-        opinion = second_opinion(p_s, p_q, beta=beta, context=context, overlap=overlap)
+        opinion = second_opinion(p_s, p_q, beta=evaluation.beta, context=context, overlap=overlap)
         if "shared regime suspected" in (opinion.status, status, model.status_):
             status = "shared regime suspected"
             message = opinion.message.split(": the inputs")[0] if opinion.status == status else ""

@@ -19,7 +19,7 @@ from coad.io.layout import Layout
 if TYPE_CHECKING:
     from coad.learned import CoAD
 
-__all__ = ["Clocks", "Recipe", "check_target", "load_model", "save_model"]
+__all__ = ["Clocks", "Recipe", "check_target", "load_detector", "load_model", "save_model"]
 
 _MODEL, _LAYOUT = "model.json", "layout.json"
 
@@ -124,6 +124,19 @@ def load_model(folder: Path) -> tuple[CoAD, Recipe]:
         if isinstance(error, InputError):
             raise FileError(f"{path} does not describe a layout: {error}") from error
         raise FileError(f"{path} is truncated or was changed ({error})") from error
+
+
+def load_detector(folder: Path) -> tuple[CoAD, Recipe]:
+    """As :func:`load_model`, for what only a detector of the binary method has: one β, one threshold, kinds of events."""
+    from coad.modes.estimator import CoincidenceModes
+
+    model, recipe = load_model(folder)
+    if isinstance(model, CoincidenceModes):
+        raise InputError(
+            f"{folder} is a catalogue of modes, which this command does not show; coad modes --page writes its page, "
+            "and coad score and coad evaluate take it"
+        )
+    return model, recipe
 
 
 def _swap(new: Path, folder: Path, old: Path) -> None:

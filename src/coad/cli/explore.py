@@ -36,13 +36,13 @@ def explore(
     from coad.app.serve import bound_socket, get_ready, serve
     from coad.cli._options import name_bad_files, notes, one_or_two, total_rows
     from coad.cli._progress import progress
-    from coad.recipe import load_model
+    from coad.recipe import load_detector
 
     source = one_or_two(file, s_file, q_file)
     # What can be refused at once is refused before minutes of scoring.
     get_ready()
     listening = bound_socket(port)
-    detector, recipe = load_model(model)
+    detector, recipe = load_detector(model)
     with Marks(marks_beside(model) if marks is None else marks) as kept:
         from coad.app.state import Explorer
         from coad.report.report_data import read_scored

@@ -27,7 +27,7 @@ def report(
     from coad.cli._options import name_bad_files, notes, one_or_two, total_rows
     from coad.cli._progress import progress
     from coad.exceptions import InputError
-    from coad.recipe import load_model
+    from coad.recipe import load_detector
     from coad.report.model_report import write_model_report
     from coad.report.report_data import read_scored
     from coad.report.report_words import verdict
@@ -36,7 +36,7 @@ def report(
         raise InputError(f"--out must end in .html, not {output.name!r}")
     check_writable(output)
     source = one_or_two(file, s_file, q_file)
-    detector, recipe = load_model(model)
+    detector, recipe = load_detector(model)
     with notes(), progress("scoring", total_rows(source)) as advance:
         scored = read_scored(detector, recipe, source, label=label, progress=advance)
     names = f"{model.name}, {(file or s_file or Path()).name}"

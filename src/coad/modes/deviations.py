@@ -33,6 +33,8 @@ __all__ = ["DeviationRows", "Deviations", "regimes_of", "with_deviations"]
 
 #: Rows that centres, widths and shared directions are taken from.
 _SOME_ROWS = 20_000
+#: Steps of the second training by the table: there is less to be found than in the first.
+_STEPS = 140
 #: A kind must come back this well in the members.
 _COMES_BACK = 0.8
 #: It must be in so many regimes (see :func:`regimes_of`), and in this part of those that as many rows at random are
@@ -118,7 +120,8 @@ def with_deviations(
     centres, maps = _coordinates(data, home, len(listed), some, held_out(len(data), group, rng)[some])
     if maps is None:
         return found, None
-    deeper = find_modes(model, DeviationRows(data, home, centres, maps), modes, batch, group, time, rng)
+    rows = DeviationRows(data, home, centres, maps)
+    deeper = find_modes(model, rows, modes, batch, group, time, rng, most_steps=_STEPS)
     role = {mode.mode: mode.role for mode in found.table}
     regimes = np.array([role[mode] == "regime" for mode in listed])
     deviating = np.where(regimes[home], deeper.labels, -1)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from coad.exceptions import InputError, NoCoincidenceWarning, NotFittedError
+from coad.inference import MAX_PLAUSIBLE_RATE
 from coad.modes.catalogue import ModeTable
 from coad.modes.checks import (
     checked_modes,
@@ -28,6 +29,7 @@ from coad.modes.roles import Role
 from coad.training.configure import seed_of
 from coad.training.duo import Duo
 from coad.training.inputs import as_context, as_pair, reject_constant, unpacked
+from coad.training.judge import Evaluation, judge
 
 __all__ = ["CoincidenceModes"]
 
@@ -175,9 +177,36 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         """``"found"``, or ``"no coincidence"`` if the catalogue is empty."""
         return "found" if len(self.modes_) else "no coincidence"
 
+    @property
+    def alpha_(self) -> float:
+        """The anomaly rate: the part of the rows that is in rare modes."""
+        return float(sum(self.sizes_[mode.mode] for mode in self.modes_.rare))
+
+    alpha_how_ = "the part of the rows in rare modes"
+
+    def evaluate(self, s: Any, q: Any = None, context: Any = None) -> Evaluation:
+        """F̂, P̂ and R̂ (β = 1) of all rare modes together on rows that should be new; no labels needed."""
+        p_s, p_q = self.confidences(s, q, context)
+        return self.evaluate_confidences(p_s, p_q, unpacked(s, q, context, None, None)[2])
+
+    def evaluate_confidences(self, p_s: FloatArray, p_q: FloatArray, context: Any = None) -> Evaluation:
+        """:meth:`evaluate` for confidences that are already at hand."""
+        labels = as_context(context, len(p_s))
+        return judge(
+            p_s,
+            p_q,
+            beta=1.0,
+            alpha=max(self.alpha_, 1e-6),
+            flagged=int(self.decide(p_s, p_q).sum()),
+            context=None if labels is None else np.unique(labels, return_inverse=True)[1],
+            seed=self.random_state_,
+            significance=self.significance,
+            plausible=MAX_PLAUSIBLE_RATE,
+        )
+
     def decide(self, p_s: FloatArray, p_q: FloatArray) -> BoolArray:
         """The decision for given confidences: rare is likelier than not, and the inputs do not disagree."""
-        rate = float(sum(self.sizes_[mode.mode] for mode in self.modes_.rare))
+        rate = self.alpha_
         if not 0.0 < rate < 1.0:
             return np.zeros(len(p_s), dtype=bool)
         rare, rest = p_s * p_q / rate, (1.0 - p_s) * (1.0 - p_q) / (1.0 - rate)

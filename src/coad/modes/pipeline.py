@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -89,14 +90,18 @@ def find_modes(
     group: ArrayLike | None,
     time: Any,
     rng: np.random.Generator,
+    *,
+    most_steps: int | None = None,
 ) -> Found:
-    """All steps of a fit on scaled rows."""
+    """All steps of a fit on scaled rows; ``most_steps`` is for the training by the table."""
     data, n = data.ready(), len(data)
     blueprints = _blueprints(model.net, data)
     fold = _folds(n, max(2, model.n_seeds), group, rng)
     members = [int(x) for x in rng.integers(2**30, size=model.n_seeds)]
     seen = torch.from_numpy(np.stack([fold != m for m in range(model.n_seeds)]).astype(np.float32))
     plan = _plan(model, data, batch, rng)
+    if most_steps is not None:
+        plan = replace(plan, steps=min(plan.steps, most_steps))
     short = replace(plan, steps=min(plan.steps, _LABEL_STEPS if data.flat else plan.steps // 2))
     threads = torch.get_num_threads()
     workers = threads if data.flat else 1
@@ -184,9 +189,16 @@ def choose_front(
     part = arrays[0][some], arrays[1][some]
     own = None if labels is None else labels[some]
     seed = int(rng.integers(2**30))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # trials side by side: small products gain nothing from threads of their own
+    try:
+        with ThreadPoolExecutor(threads, initializer=lambda: torch.set_num_threads(1)) as pool:
+            trial = partial(_shared, model, modes, held[some], seed)
+            values = list(pool.map(trial, (FrontRows(part, front, own) for front in fronts.values())))
+    finally:
+        torch.set_num_threads(threads)
     best, most = pooled, -math.inf
-    for name, front in fronts.items():
-        value = _shared(model, FrontRows(part, front, own), modes, held[some], seed)
+    for (name, front), value in zip(fronts.items(), values, strict=True):
         log.info("shared on held-out rows: %.3f nats, scaled %s", value, name)
         if value > (_CLEARLY * most if most > 0 else most):
             best, most = front, value
@@ -200,18 +212,13 @@ def held_out(n: int, group: ArrayLike | None, rng: np.random.Generator) -> BoolA
     return np.asarray(~held if held.mean() > 0.5 else held)
 
 
-def _shared(model: CoincidenceModes, data: FrontRows, modes: int, held: BoolArray, seed: int) -> float:
+def _shared(model: CoincidenceModes, modes: int, held: BoolArray, seed: int, data: FrontRows) -> float:
     """The information that a short training finds on rows it has not seen, beyond a shuffled pairing's."""
     data, rng = data.ready(), np.random.default_rng(seed)
     plan = replace(_plan(model, data, len(data), rng), steps=_TRIAL_STEPS)
     duo = build(_blueprints(model.net, data), [seed], modes, sharp=True)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        train_on_table(data, plan, duo, torch.from_numpy((~held).astype(np.float32))[None])
-        a, b = (torch.from_numpy(x[:, held]) for x in responsibilities(duo, data))
-    finally:
-        torch.set_num_threads(threads)
+    train_on_table(data, plan, duo, torch.from_numpy((~held).astype(np.float32))[None])
+    a, b = (torch.from_numpy(x[:, held]) for x in responsibilities(duo, data))
     weight = torch.ones(a.shape[:2])
     context = None if data.context is None else data.context[torch.from_numpy(held)]
     chance = chance_table(a, b, weight, context)
