@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -112,6 +114,11 @@ def test_rows_of_a_kind_leave_the_mode_they_deviate_from():
     # Four of the six rows of mode 2 are left, which is too few for a line; the kind has number 3.
     assert {m.mode: m.rows for m in out.table} == {3: 7, 1: 28, 0: 37}
     assert [m.mode for m in out.table] == [3, 1, 0]
+    larger = deviations._with_kinds(found, [replace(kind, exemplars=())], np.where(labels < 2, 5, -1), labels)
+    assert [(m.mode, m.rows) for m in larger.table] == [
+        (3, 70),
+        (2, 6),
+    ]  # rare ones first, whatever their size
     assert np.array_equal(np.flatnonzero(out.labels == 3), [1, 2, 3, 41, 42, 70, 71])
     assert out.table[0].exemplars == (1, 41)
     assert "regimes" in out.table[0].reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -41,13 +42,18 @@ class Mode:
 
 
 class ModeTable(tuple[Mode, ...]):
-    """The modes, rarest first; prints as a table.
+    """The modes, rare ones first and each by size; prints as a table.
 
     >>> ModeTable()
     no coincident modes
     """
 
     __slots__ = ()
+
+    @classmethod
+    def rarest_first(cls, modes: Iterable[Mode]) -> ModeTable:
+        """A rare kind of many regimes may be larger than each of them: what is called rare comes first."""
+        return cls(sorted(modes, key=lambda mode: (mode.role != "rare", mode.size)))
 
     @property
     def rare(self) -> ModeTable:
@@ -113,4 +119,4 @@ def describe(
                 exemplars=tuple(int(i) for i in best),
             )
         )
-    return ModeTable(sorted(found, key=lambda mode: mode.size))
+    return ModeTable.rarest_first(found)

@@ -210,9 +210,7 @@ def _with_kinds(found: Found, kinds: Sequence[Mode], deviating: IntArray, home: 
         reason = f"{own.size:.2%} of the rows deviate alike, in about {regimes:.0f} regimes"
         table.append(replace(own, reason=reason))
     sizes = part_of_rows(labels, first + len(kinds))
-    return replace(
-        found, table=ModeTable(sorted(table, key=lambda mode: mode.size)), labels=labels, sizes=sizes
-    )
+    return replace(found, table=ModeTable.rarest_first(table), labels=labels, sizes=sizes)
 
 
 def _resized(mode: Mode, number: int, labels: IntArray) -> Mode:

@@ -34,7 +34,7 @@ def write_modes_page(model: CoincidenceModes, pairs: Pairs, path: Path) -> None:
     sections = [
         Section(
             "The catalogue",
-            "Rarest first. P̂ is the part of a mode's joint events that is not chance, support the part "
+            "Rare ones first, each by size. P̂ is the part of a mode's joint events that is not chance, support the part "
             "of all rows that it explains beyond chance; stability tells how well it comes back.",
             sizes_figure(table),
             table=(
