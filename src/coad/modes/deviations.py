@@ -39,6 +39,7 @@ _STEPS = 140
 _COMES_BACK = 0.8
 #: It must be in so many regimes (see :func:`regimes_of`), and in this part of those that as many rows at random are
 #: in, the mean over some draws: what keeps to a few regimes may be the border between two that were taken for one.
+#: These two thresholds, 0.8 and 0.4, were set with the labels of the hydraulic rig and of simulated plants in view.
 _REGIMES, _WHATEVER, _DRAWS = 2.0, 0.4, 20
 #: A row is never surer of a deviation than this, so that its mode is not forgotten.
 _SUREST = 1.0 - 1e-9
