@@ -89,16 +89,16 @@ class Deviations:
             found.append(np.concatenate([whole * (1.0 - kind.sum(1, keepdims=True)), kind], axis=1))
         return found[0], found[1]
 
-    def weighed(self, evidence: FloatArray, a: FloatArray, b: FloatArray, sizes: FloatArray) -> FloatArray:
+    def weighed(self, evidence: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
         """Evidence in which a kind counts together with the mode that the row deviates from.
 
         Whether it deviates is asked of a row of some mode; what the pair says for that mode, against chance, it
-        says for the mode with the deviation and without alike.
+        says for the mode with the deviation and without alike, also for one that lost its line to the kind.
         """
         k = len(self.kinds)
-        rest = np.prod([1.0 - votes[:, -k:].sum(1) for votes in (a, b)], axis=0) / (1.0 - sizes[-k:].sum())
-        fit = evidence[:, :-k].sum(1, keepdims=True) / rest[:, None]
-        return np.concatenate([evidence[:, :-k], evidence[:, -k:] * fit], axis=1)
+        rest = np.prod([1.0 - votes[:, -k:].sum(1) for votes in (a, b)], axis=0)
+        fit = _evidence(a, b, self.modes, self.sizes).sum(1) / rest
+        return np.concatenate([evidence[:, :-k], evidence[:, -k:] * fit[:, None]], axis=1)
 
 
 def with_deviations(
@@ -169,7 +169,12 @@ def _whatever_the_regime(own: IntArray, all_of_them: IntArray, rng: np.random.Ge
 
 def _home(a: FloatArray, b: FloatArray, modes: IntArray, sizes: FloatArray) -> IntArray:
     """The number, among ``modes``, of the one that each row fits best, whether its inputs agree or not."""
-    return np.asarray((a[:, modes] * b[:, modes] / np.maximum(sizes, 1e-6)).argmax(1), dtype=np.int64)
+    return np.asarray(_evidence(a, b, modes, sizes).argmax(1), dtype=np.int64)
+
+
+def _evidence(a: FloatArray, b: FloatArray, modes: IntArray, sizes: FloatArray) -> FloatArray:
+    """What each pair says for each of ``modes``, against chance."""
+    return np.asarray(a[:, modes] * b[:, modes] / np.maximum(sizes, 1e-6))
 
 
 def _coordinates(

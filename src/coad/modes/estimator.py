@@ -220,7 +220,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         a, b = self.mode_confidences(s, q, context)
         listed = np.isin(np.arange(a.shape[1]), [mode.mode for mode in self.modes_])
         evidence = np.asarray(np.where(listed, a * b / np.maximum(self.sizes_, 1e-6), 0.0))
-        return evidence if self.deviations_ is None else self.deviations_.weighed(evidence, a, b, self.sizes_)
+        return evidence if self.deviations_ is None else self.deviations_.weighed(evidence, a, b)
 
     def predict_mode(self, s: Any, q: Any = None, context: Any = None) -> IntArray:
         """The mode of each row, -1 where the inputs disagree (or there are no modes)."""
