@@ -11,7 +11,7 @@ import coad
 from coad import CoincidenceModes
 from coad.modes import deviations, estimator
 from coad.modes.catalogue import Mode, ModeTable
-from coad.modes.deviations import DeviationRows, Deviations, regimes_of
+from coad.modes.deviations import DeviationRows, Deviations
 from coad.modes.inputs import Front, FrontRows
 from coad.modes.pipeline import Found
 from coad.modes.training import build
@@ -66,14 +66,16 @@ def test_ready_rows_are_the_rows_past_the_front():
         np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
-def test_rows_at_random_are_whatever_the_regime_and_those_of_two_regimes_are_not():
-    home = RNG(0).integers(20, size=2000)
-    assert regimes_of(home) == pytest.approx(20, rel=0.02)
-    assert deviations._whatever_the_regime(home[:80], home, RNG(1))
-    assert not deviations._whatever_the_regime(np.repeat([0, 1], 40), home, RNG(1))
-    assert not deviations._whatever_the_regime(home[:4], home, RNG(1))  # too few to be a kind
-    alone = np.zeros(500, dtype=np.int64)
-    assert not deviations._whatever_the_regime(alone[:50], alone, RNG(1))  # one regime is no several
+def test_a_row_of_a_rare_mode_deviates_from_the_regime_it_would_be_in():
+    a = np.array([[0.6, 0.1, 0.3], [0.1, 0.0, 0.9], [1e-40, 1e-42, 1.0]])
+    regimes = np.array([True, True, False])
+    own, home = deviations._homes(a, a, np.arange(3), np.array([0.4, 0.4, 0.2]), regimes)
+    assert own.tolist() == [0, 2, 2]
+    assert home.tolist() == [0, 0, 0]
+    listed = np.array([2, 1])  # numbers are among the modes that are listed, here 2 (rare) and 1
+    own, home = deviations._homes(a, a, listed, np.array([0.2, 0.4]), np.array([False, True]))
+    assert own.tolist() == [0, 0, 0]
+    assert home.tolist() == [1, 1, 1]
 
 
 def test_a_kind_counts_together_with_the_mode_it_deviates_from():
@@ -114,18 +116,18 @@ def test_rows_of_a_kind_leave_the_mode_they_deviate_from():
     deviating = np.full(76, -1)
     deviating[[1, 2, 3, 41, 42, 70, 71]] = 5
     kind = Mode(5, 0.1, 9, 0.95, 0.1, 1e-9, 0.9, "rare", "small", (1, 41, 60))
-    out = deviations._with_kinds(found, [kind], deviating, labels)
+    out = deviations._with_kinds(found, [kind], deviating, [3.0])
     # Four of the six rows of mode 2 are left, which is too few for a line; the kind has number 3.
     assert {m.mode: m.rows for m in out.table} == {3: 7, 1: 28, 0: 37}
     assert [m.mode for m in out.table] == [3, 1, 0]
-    larger = deviations._with_kinds(found, [replace(kind, exemplars=())], np.where(labels < 2, 5, -1), labels)
+    larger = deviations._with_kinds(found, [replace(kind, exemplars=())], np.where(labels < 2, 5, -1), [2.0])
     assert [(m.mode, m.rows) for m in larger.table] == [
         (3, 70),
         (2, 6),
     ]  # rare ones first, whatever their size
     assert np.array_equal(np.flatnonzero(out.labels == 3), [1, 2, 3, 41, 42, 70, 71])
     assert out.table[0].exemplars == (1, 41)
-    assert "regimes" in out.table[0].reason
+    assert "3 regimes" in out.table[0].reason
     assert out.sizes.sum() == pytest.approx(1.0)
 
 

@@ -2,9 +2,12 @@
 
 A leak shows under every load. Where regimes multiply (a cooler, a valve, an accumulator), such a kind is a small part
 of each of many modes and a mode of none, for one partition of the rows cannot hold them all. So the centre of its
-mode is taken from each row, in both inputs, and modes are looked for once more, in the coordinates that these
+regime is taken from each row, in both inputs, and modes are looked for once more, in the coordinates that these
 deviations share: what moves rows the same way wherever they are lies together there. Most rows do not deviate;
 what is rare, comes back in the members, and comes whatever the regime is, joins the catalogue.
+
+Where the kind has a mode of its own in some regimes (it is called rare there), its rows deviate from the regime that
+they would be in otherwise. They help to find the kind in the other regimes, and keep their mode.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from coad.modes.catalogue import Mode, ModeTable
 from coad.modes.consensus import part_of_rows
 from coad.modes.inputs import FrontRows, ReadyRows
 from coad.modes.pipeline import LEAST_ROWS, Found, find_modes, held_out
+from coad.modes.spread import log_evidence, regimes_of, spread
 from coad.modes.training import responsibilities
 from coad.training.duo import Duo
 from coad.training.model import Blueprint
@@ -29,7 +33,7 @@ from coad.training.model import Blueprint
 if TYPE_CHECKING:
     from coad.modes.estimator import CoincidenceModes
 
-__all__ = ["DeviationRows", "Deviations", "regimes_of", "with_deviations"]
+__all__ = ["DeviationRows", "Deviations", "with_deviations"]
 
 #: Rows that centres, widths and shared directions are taken from.
 _SOME_ROWS = 20_000
@@ -37,10 +41,11 @@ _SOME_ROWS = 20_000
 _STEPS = 140
 #: A kind must come back this well in the members.
 _COMES_BACK = 0.8
-#: It must be in so many regimes (see :func:`regimes_of`), and in this part of those that as many rows at random are
-#: in, the mean over some draws: what keeps to a few regimes may be the border between two that were taken for one.
-#: These two thresholds, 0.8 and 0.4, were set with the labels of the hydraulic rig and of simulated plants in view.
-_REGIMES, _WHATEVER, _DRAWS = 2.0, 0.4, 20
+#: It must be in so many regimes, and this far spread (:func:`~coad.modes.spread.spread`): what keeps to a few regimes
+#: may be the border between two that were taken for one. Not all of them: where the fault is the last of three states
+#: of a valve, its rows deviate from the regimes of the state before it.
+#: The thresholds were set with the labels of the hydraulic rig and of simulated plants in view.
+_REGIMES, _WHATEVER = 2, 1 / 3
 #: A row is never surer of a deviation than this, so that its mode is not forgotten.
 _SUREST = 1.0 - 1e-9
 
@@ -48,7 +53,7 @@ Two = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 class DeviationRows(ReadyRows):
-    """Rows less the centre of each one's mode, in the (few) coordinates that the deviations of both inputs share."""
+    """Rows less the centre of each one's regime, in the (few) coordinates that the deviations of both inputs share."""
 
     def __init__(self, rows: FrontRows, home: IntArray, centres: Two, maps: Two) -> None:
         found = []
@@ -65,8 +70,8 @@ class DeviationRows(ReadyRows):
 class Deviations:
     """Networks for deviations, and which of their outputs are kinds.
 
-    ``modes`` are those whose ``centres`` are taken away, with their ``sizes``, in the order of the centres. Rows of
-    those that are no ``regimes`` are of a kind already, whatever they deviate by.
+    ``modes`` are those of the catalogue, with their ``sizes``; the ``centres`` of those that are ``regimes`` are taken
+    away. Rows of the other modes are of a kind already, whatever they deviate by.
     """
 
     modes: IntArray
@@ -80,11 +85,11 @@ class Deviations:
 
     def joined(self, data: FrontRows, a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Confidences with a column more for each kind; what is sure of a kind is less sure of all modes."""
-        home = _home(a, b, self.modes, self.sizes)
+        own, home = _homes(a, b, self.modes, self.sizes, self.regimes)
         rows = DeviationRows(data, home, self.centres, self.maps)
         found = []
         for whole, votes in zip((a, b), responsibilities(self.duo, rows), strict=True):
-            kind = votes.mean(0).astype(np.float64)[:, list(self.kinds)] * self.regimes[home, None]
+            kind = votes.mean(0).astype(np.float64)[:, list(self.kinds)] * self.regimes[own, None]
             kind /= np.maximum(kind.sum(1, keepdims=True) / _SUREST, 1.0)
             found.append(np.concatenate([whole * (1.0 - kind.sum(1, keepdims=True)), kind], axis=1))
         return found[0], found[1]
@@ -116,27 +121,31 @@ def with_deviations(
         return found, None
     a, b = (votes.mean(0) for votes in responsibilities(found.duo, data))
     listed = np.sort([mode.mode for mode in found.table])
-    home = _home(a, b, listed, found.sizes[listed])
+    role = {mode.mode: mode.role for mode in found.table}
+    regimes = np.array([role[mode] == "regime" for mode in listed])
+    if regimes.sum() < _REGIMES:
+        return found, None
+    own, home = _homes(a, b, listed, found.sizes[listed], regimes)
     some = np.sort(rng.permutation(len(data))[:_SOME_ROWS])
     centres, maps = _coordinates(data, home, len(listed), some, held_out(len(data), group, rng)[some])
     if maps is None:
         return found, None
     rows = DeviationRows(data, home, centres, maps)
     deeper = find_modes(model, rows, modes, batch, group, time, rng, most_steps=_STEPS)
-    role = {mode.mode: mode.role for mode in found.table}
-    regimes = np.array([role[mode] == "regime" for mode in listed])
-    deviating = np.where(regimes[home], deeper.labels, -1)
+    deviating = np.where(regimes[own], deeper.labels, -1)
     kinds = [
         mode
         for mode in deeper.table
         if mode.role == "rare"
         and mode.stability >= _COMES_BACK
-        and _whatever_the_regime(home[deviating == mode.mode], home[regimes[home]], rng)
+        and np.count_nonzero(deviating == mode.mode) >= LEAST_ROWS
+        and regimes_of(home[deeper.labels == mode.mode]) >= _REGIMES
+        and spread(home[deeper.labels == mode.mode], home, rng) >= _WHATEVER
     ]
     if not kinds:
         return found, None
     assert deeper.duo is not None
-    own = Deviations(
+    deviations = Deviations(
         listed,
         found.sizes[listed],
         regimes,
@@ -146,30 +155,16 @@ def with_deviations(
         deeper.blueprints,
         tuple(mode.mode for mode in kinds),
     )
-    return _with_kinds(found, kinds, deviating, home), own
+    regimes_in = [regimes_of(home[deeper.labels == mode.mode]) for mode in kinds]
+    return _with_kinds(found, kinds, deviating, regimes_in), deviations
 
 
-def regimes_of(home: IntArray) -> float:
-    """In how many regimes the rows of a kind are, as if it were equally many in each (exp of the entropy).
-
-    >>> round(regimes_of(np.array([3, 3, 3])), 1), round(regimes_of(np.array([0, 0, 1, 1, 5, 5])), 1)
-    (1.0, 3.0)
-    """
-    part = np.unique(home, return_counts=True)[1] / max(1, len(home))
-    return float(np.exp(-(part * np.log(part)).sum())) if len(home) else 0.0
-
-
-def _whatever_the_regime(own: IntArray, all_of_them: IntArray, rng: np.random.Generator) -> bool:
-    """Whether rows are in regimes almost as any rows are."""
-    if len(own) < LEAST_ROWS:
-        return False
-    drawn = [regimes_of(rng.choice(all_of_them, len(own), replace=False)) for _ in range(_DRAWS)]
-    return regimes_of(own) >= max(_REGIMES, _WHATEVER * float(np.mean(drawn)))
-
-
-def _home(a: FloatArray, b: FloatArray, modes: IntArray, sizes: FloatArray) -> IntArray:
-    """The number, among ``modes``, of the one that each row fits best, whether its inputs agree or not."""
-    return np.asarray(_evidence(a, b, modes, sizes).argmax(1), dtype=np.int64)
+def _homes(
+    a: FloatArray, b: FloatArray, modes: IntArray, sizes: FloatArray, regimes: BoolArray
+) -> tuple[IntArray, IntArray]:
+    """The numbers, among ``modes``, of the one and of the regime that each row fits best, agreed upon or not."""
+    fit = log_evidence(a[:, modes], b[:, modes], sizes)
+    return np.asarray(fit.argmax(1)), np.asarray(np.where(regimes, fit, -np.inf).argmax(1))
 
 
 def _evidence(a: FloatArray, b: FloatArray, modes: IntArray, sizes: FloatArray) -> FloatArray:
@@ -180,7 +175,7 @@ def _evidence(a: FloatArray, b: FloatArray, modes: IntArray, sizes: FloatArray) 
 def _coordinates(
     data: FrontRows, home: IntArray, modes: int, some: IntArray, held: BoolArray
 ) -> tuple[Two, Two | None]:
-    """The centre of each mode (its median), and the directions that the deviations of both inputs share, if any."""
+    """The centre of each regime (its median), and the directions that the deviations of both inputs share, if any."""
     centres, scaled, widths = [], [], []
     for which in (0, 1):
         rows = data.side(which, some).numpy()
@@ -200,7 +195,9 @@ def _coordinates(
     return both, (maps[0] / widths[0][:, None], maps[1] / widths[1][:, None])
 
 
-def _with_kinds(found: Found, kinds: Sequence[Mode], deviating: IntArray, home: IntArray) -> Found:
+def _with_kinds(
+    found: Found, kinds: Sequence[Mode], deviating: IntArray, regimes_in: Sequence[float]
+) -> Found:
     """The catalogue, in which the rows of a kind belong to it and no more to the mode they deviate from."""
     first = len(found.sizes)
     labels = found.labels.copy()
@@ -210,10 +207,9 @@ def _with_kinds(found: Found, kinds: Sequence[Mode], deviating: IntArray, home: 
     for mode in found.table:
         if np.count_nonzero(labels == mode.mode) >= LEAST_ROWS:
             table.append(_resized(mode, mode.mode, labels))
-    for number, kind in enumerate(kinds, start=first):
-        regimes = regimes_of(home[deviating == kind.mode])
+    for number, (kind, many) in enumerate(zip(kinds, regimes_in, strict=True), start=first):
         own = _resized(kind, number, labels)
-        reason = f"{own.size:.2%} of the rows deviate alike, in about {regimes:.0f} regimes"
+        reason = f"{own.size:.2%} of the rows; they deviate alike, in about {many:.0f} regimes"
         table.append(replace(own, reason=reason))
     sizes = part_of_rows(labels, first + len(kinds))
     return replace(found, table=ModeTable.rarest_first(table), labels=labels, sizes=sizes)

@@ -22,6 +22,7 @@ from coad.modes.gaps import Gaps
 from coad.modes.inputs import Front, FrontRows, neighbours
 from coad.modes.objective import chance_table, joint_table, mutual_information
 from coad.modes.roles import assign_roles, time_isolation
+from coad.modes.spread import log_evidence, spread_of_modes
 from coad.modes.training import Plan, build, responsibilities, train_on_labels, train_on_table, trained
 from coad.nets import Conv, NetSpec, default_spec
 from coad.training.configure import blueprints_for
@@ -155,7 +156,7 @@ def find_modes(
                     labels = _taught_again(*_honest(a, b, fold), labels, _gaps(data, rng), clear)
     finally:
         torch.set_num_threads(threads)
-    found = _described(model, duo, blueprints, data, (a, b), labels, own, fold, time, p_value)
+    found = _described(model, duo, blueprints, data, (a, b), labels, own, fold, time, p_value, rng)
     return replace(found, slow=slow)
 
 
@@ -292,6 +293,7 @@ def _described(
     fold: IntArray,
     time: Any,
     p_value: float,
+    rng: np.random.Generator,
 ) -> Found:
     a, b = both
     k = a.shape[2]
@@ -300,7 +302,8 @@ def _described(
     if time is not None:
         isolation = time_isolation(labels, np.argsort(np.asarray(time), kind="stable"), k)
     share = np.bincount(labels[labels >= 0], minlength=k) / len(labels)
-    roles = assign_roles(share, model.max_rare, isolation)
+    spread = spread_of_modes(log_evidence(a.mean(0), b.mean(0), sizes), rng)
+    roles = assign_roles(share, model.max_rare, isolation, spread)
     sure = consensus.posterior(a.mean(0), b.mean(0), sizes)[0]
     rows = np.flatnonzero(fold < len(a))  # with a single member, only its held-out rows are honest
     honest_a, honest_b = a[fold[rows], rows], b[fold[rows], rows]

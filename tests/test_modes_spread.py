@@ -1,0 +1,83 @@
+"""Over how many regimes rows are spread, and what follows for their role."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coad import CoincidenceModes
+from coad.modes import spread as spread_module
+from coad.modes.roles import assign_roles
+from coad.modes.spread import log_evidence, regimes_of, spread, spread_of_modes
+
+RNG = np.random.default_rng
+
+
+def test_rows_at_random_are_in_all_regimes_and_those_of_two_regimes_are_not():
+    home = RNG(0).integers(20, size=2000)
+    assert regimes_of(home) == pytest.approx(20, rel=0.02)
+    assert regimes_of(np.zeros(0, dtype=np.int64)) == 0.0
+    assert spread(home[:80], home, RNG(1)) == pytest.approx(1.0, abs=0.1)
+    assert spread(np.repeat([0, 1], 40), home, RNG(1)) == pytest.approx(0.1, abs=0.03)
+    assert spread(home[:0], home, RNG(1)) == 0.0
+
+
+def test_evidence_that_rules_a_mode_out_can_still_be_compared():
+    a = np.array([[1.0, 1e-30, 1e-35]], dtype=np.float32)
+    found = log_evidence(a, a, np.array([0.5, 0.25, 0.25]))
+    assert np.isfinite(found).all()
+    assert found[0].argsort().tolist() == [2, 1, 0]
+    np.testing.assert_allclose(found[0, 0], np.log(2.0))
+
+
+def rows_of_regimes_and_a_fault(rows=3000, regimes=12, rate=0.1):
+    """Evidence: each row prefers its regime, then the next one; faults prefer mode ``regimes``, then their regime."""
+    rng = RNG(0)
+    home = rng.integers(regimes, size=rows)
+    fit = rng.normal(size=(rows, regimes + 1))
+    fit[np.arange(rows), home] += 20.0
+    fit[np.arange(rows), (home + 1) % regimes] += 10.0
+    faulty = rng.random(rows) < rate
+    fit[faulty, regimes] += 40.0
+    return fit, faulty
+
+
+def test_a_mode_that_comes_with_every_regime_is_spread_and_a_regime_is_not(monkeypatch):
+    fit, _ = rows_of_regimes_and_a_fault()
+    found = spread_of_modes(fit.copy(), RNG(1))
+    # The slow way: take the mode away, and count where its rows go.
+    best = fit.argmax(1)
+    for mode in range(fit.shape[1]):
+        rest = [k for k in range(fit.shape[1]) if k != mode]
+        goes = [rest[int(np.argmax(row[rest]))] for row in fit[best == mode]]
+        usual = regimes_of(best[best != mode])
+        assert found[mode] == pytest.approx(regimes_of(np.array(goes)) / usual, rel=0.1)
+    assert found[-1] > 0.9
+    assert found[:-1].max() < 0.4
+    monkeypatch.setattr(spread_module, "_SOME_ROWS", 1000)
+    np.testing.assert_allclose(spread_of_modes(fit, RNG(1)), found, atol=0.15)
+
+
+def test_a_mode_that_comes_with_every_regime_is_rare_though_it_is_no_smaller():
+    size, far = np.full(13, 1 / 13), np.array([0.1] * 12 + [0.9])
+    roles = assign_roles(size, 0.1, None, far)
+    assert [role for role, _ in roles] == ["regime"] * 12 + ["rare"]
+    assert "any of the other modes" in roles[-1][1]
+    assert all(
+        role == "regime" for role, _ in assign_roles(size, 0.05, None, far)
+    )  # max_rare has the last word
+
+
+def test_a_fault_larger_than_each_of_many_regimes_is_called_rare():
+    """Simulated: 5 × 4 regimes of 5 % and a large shift in 8 % of the rows of each."""
+    plant, rng = RNG(5), RNG(7)
+    rows = 1500
+    states = [4.0 * np.eye(k)[rng.integers(k, size=rows)] for k in (5, 4)]
+    faulty = rng.random(rows) < 0.08
+    both = np.concatenate([*states, 8.0 * faulty[:, None]], axis=1)
+    s, q = (
+        both @ plant.normal(size=(both.shape[1], 12)) + 0.2 * rng.normal(size=(rows, 12)) for _ in range(2)
+    )
+    det = CoincidenceModes(random_state=0).fit(s, q)
+    assert det.predict(s, q)[faulty].mean() > 0.9
+    assert det.predict(s, q)[~faulty].mean() < 0.05
