@@ -149,6 +149,8 @@ def test_best_f1_over_pairs_equals_trying_all_pairs(ties):
     truth = rng.random(60) < 0.6  # a majority: the best pair flags more than half
     slow = max(f1(truth, (s >= a) & (q >= b)) for a, b in itertools.product(s, q))
     assert best_f1(truth, s, q) == pytest.approx(slow)
+    others = max(f1(truth, ~((s >= a) & (q >= b))) for a in s for b in q)
+    assert best_f1(truth, s, q, rest=True) == pytest.approx(others)
     assert best_f1(truth, s) == pytest.approx(max(f1(truth, s >= a) for a in s))
 
 

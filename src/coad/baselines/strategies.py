@@ -166,8 +166,12 @@ def f1(truth: BoolArray, flagged: BoolArray) -> float:
     return 2 * int((flagged & truth).sum()) / whole if whole else 0.0
 
 
-def best_f1(truth: BoolArray, score_s: FloatArray, score_q: FloatArray | None = None) -> float:
+def best_f1(
+    truth: BoolArray, score_s: FloatArray, score_q: FloatArray | None = None, *, rest: bool = False
+) -> float:
     """The largest F1 over all thresholds of a score, or over all pairs of thresholds of two.
+
+    Of two scores, the rows that reach both thresholds are flagged, or with ``rest`` all other rows.
 
     >>> best_f1(np.array([True, False, True]), np.array([3.0, 2.0, 1.0]))
     0.8
@@ -175,14 +179,14 @@ def best_f1(truth: BoolArray, score_s: FloatArray, score_q: FloatArray | None = 
     if not truth.any():
         return 0.0
     if score_q is not None:
-        return _best_pair(truth, score_s, score_q)
+        return _best_pair(truth, score_s, score_q, rest)
     order = np.argsort(-score_s, kind="stable")
     hits, flagged = np.cumsum(truth[order]), np.arange(1, len(truth) + 1)
     ends = np.append(np.diff(score_s[order]) != 0, True)  # tied scores are never split
     return float((2 * hits / (flagged + truth.sum()))[ends].max())
 
 
-def _best_pair(truth: BoolArray, score_s: FloatArray, score_q: FloatArray) -> float:
+def _best_pair(truth: BoolArray, score_s: FloatArray, score_q: FloatArray, rest: bool) -> float:
     """By counting on the grid of all thresholds; of more than 2,000 distinct scores, on their quantiles.
 
     :func:`coad.curves.beta_scan` flags at most half of the rows, which is no rule for labels: worn tools are
@@ -200,7 +204,10 @@ def _best_pair(truth: BoolArray, score_s: FloatArray, score_q: FloatArray) -> fl
         grid = np.zeros(sizes, dtype=np.int32)
         np.add.at(grid, (places[0][rows], places[1][rows]), 1)
         counts.append(grid[::-1, ::-1].cumsum(axis=0).cumsum(axis=1))
-    return float((2 * counts[1] / np.maximum(counts[0] + int(truth.sum()), 1)).max())
+    flagged, hits = counts
+    if rest:
+        flagged, hits = len(truth) - flagged, int(truth.sum()) - hits
+    return float((2 * hits / np.maximum(flagged + int(truth.sum()), 1)).max())
 
 
 def _average_precision(truth: BoolArray, score: FloatArray) -> float | None:

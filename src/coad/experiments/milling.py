@@ -161,7 +161,9 @@ def run_milling(
         test = held_out_cuts(pairs, test_size, np.random.default_rng([random_state, split]))
         train = pairs[~test & (number % (1 if raw else every) == 0)].without_label()
         for method in methods:
-            row, anomaly = fit_split(split, method, train, pairs[test], settings, random_state + 1000 * split)
+            row, anomaly, _ = fit_split(
+                split, method, train, pairs[test], settings, random_state + 1000 * split
+            )
             rows.append(row)
             say(f"split {split + 1} of {splits}, {method}: F1 {row.f1:.3f} (trivial {row.trivial:.3f})")
             if method == methods[-1]:
@@ -259,8 +261,11 @@ def write_milling_page(run: MillingRun, path: Path) -> None:
 
 def fit_split(
     split: int, method: str, train: Pairs, test: Pairs, settings: dict[str, Any], seed: int
-) -> tuple[MillingRow, FloatArray]:
-    """Train on the cuts of ``train`` and judge those of ``test``: the row, and the anomaly confidence of each window.
+) -> tuple[MillingRow, FloatArray, tuple[FloatArray, FloatArray]]:
+    """Train on the cuts of ``train`` and judge those of ``test``.
+
+    The row, the anomaly confidence of each window, and how healthy s and q say that it is: anomalous are the windows
+    that are not healthy by both.
 
     ``method`` is one of :data:`METHODS`, ``settings`` are arguments of :class:`~coad.learned.CoAD`.
     """
@@ -285,8 +290,8 @@ def fit_split(
             )
             for sign in (side, -side)
         )
-    new_s, new_q = (_logit(p) for p in detector.confidences(test.s, test.q, new))
-    above = np.minimum(side * new_s - found.threshold_s, side * new_q - found.threshold_q)
+    healthy_s, healthy_q = (side * _logit(p) for p in detector.confidences(test.s, test.q, new))
+    above = np.minimum(healthy_s - found.threshold_s, healthy_q - found.threshold_q)
     assert test.label is not None
     f1, precision, recall = f1_of(test.label, above < 0)
     return (
@@ -307,6 +312,7 @@ def fit_split(
             seconds=time.monotonic() - start,
         ),
         1.0 - _sigmoid(above),
+        (healthy_s, healthy_q),
     )
 
 
