@@ -64,6 +64,8 @@ PLANTS: dict[str, dict[str, object]] = {
     "faint fault": {"fault": 1.2},
     "saturating sensors": {"saturated": True},
     "no regimes": {"regimes": (), "loads": 2},
+    "48 regimes": {"regimes": (3, 4, 4), "rate": 0.05},
+    "48 regimes, two loads": {"regimes": (3, 4, 4), "loads": 2, "rate": 0.05},
     "48 regimes, faint": {"regimes": (3, 4, 4), "fault": 1.2, "rate": 0.05},
 }
 
@@ -98,7 +100,8 @@ def plant(
 def _plants(seeds: tuple[int, ...] = (11, 12, 13)) -> str:
     """Every kind of plant, at random states at which nothing was chosen."""
     from coad import CoincidenceModes
-    from coad.experiments.modes import f1, majority_modes
+    from coad.baselines.strategies import f1
+    from coad.experiments.modes import majority_modes
 
     rows = []
     for name, settings in PLANTS.items():
@@ -109,8 +112,8 @@ def _plants(seeds: tuple[int, ...] = (11, 12, 13)) -> str:
                 warnings.simplefilter("ignore", CoadWarning)
                 det = CoincidenceModes(random_state=seed).fit(s, q)
             label = det.predict_mode(s, q)
-            called.append(f1(det.predict(s, q), faulty))
-            majority.append(f1(np.isin(label, majority_modes(label, faulty)), faulty))
+            called.append(f1(faulty, det.predict(s, q)))
+            majority.append(f1(faulty, np.isin(label, majority_modes(label, faulty))))
             size.append(f"{len(det.modes_)} ({len(det.modes_.rare)})")
         rows.append(
             (name, *(" / ".join(f"{x:.2f}" for x in one) for one in (called, majority)), " / ".join(size))

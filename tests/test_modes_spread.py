@@ -42,20 +42,41 @@ def rows_of_regimes_and_a_fault(rows=3000, regimes=12, rate=0.1):
     return fit, faulty
 
 
+def spread_slowly(fit, group):
+    """Take some modes away, and count where their rows go."""
+    best = fit.argmax(1)
+    rest = [k for k in range(fit.shape[1]) if k not in group]
+    own = np.isin(best, group)
+    goes = np.array([rest[int(np.argmax(row[rest]))] for row in fit[own]])
+    return regimes_of(goes) / regimes_of(best[~own])
+
+
 def test_a_mode_that_comes_with_every_regime_is_spread_and_a_regime_is_not(monkeypatch):
     fit, _ = rows_of_regimes_and_a_fault()
-    found = spread_of_modes(fit.copy(), RNG(1))
-    # The slow way: take the mode away, and count where its rows go.
-    best = fit.argmax(1)
+    found = spread_of_modes(fit.copy(), 0.12, RNG(1))  # room for one regime or the fault, not for two
     for mode in range(fit.shape[1]):
-        rest = [k for k in range(fit.shape[1]) if k != mode]
-        goes = [rest[int(np.argmax(row[rest]))] for row in fit[best == mode]]
-        usual = regimes_of(best[best != mode])
-        assert found[mode] == pytest.approx(regimes_of(np.array(goes)) / usual, rel=0.1)
+        assert found[mode] == pytest.approx(spread_slowly(fit, [mode]), rel=0.1)
     assert found[-1] > 0.9
     assert found[:-1].max() < 0.4
     monkeypatch.setattr(spread_module, "_SOME_ROWS", 1000)
-    np.testing.assert_allclose(spread_of_modes(fit, RNG(1)), found, atol=0.15)
+    np.testing.assert_allclose(spread_of_modes(fit, 0.12, RNG(1)), found, atol=0.15)
+
+
+def test_a_fault_in_several_modes_is_spread_as_one():
+    fit, faulty = rows_of_regimes_and_a_fault()
+    pieces = np.full((len(fit), 2), -50.0)
+    fit = np.concatenate([fit, pieces], axis=1)
+    rows = np.flatnonzero(faulty)
+    for number, some in enumerate(np.array_split(rows, 3)):
+        # Each third of the fault prefers a mode of its own; the other two come next.
+        fit[some, 12:] = 30.0
+        fit[some, 12 + number] = 60.0
+    found = spread_of_modes(fit, 0.12, RNG(1))
+    assert spread_slowly(fit, [12]) < 0.3
+    np.testing.assert_allclose(found[12:], spread_slowly(fit, [12, 13, 14]), rtol=0.1)
+    assert found[12:].min() > 0.9
+    assert found[:12].max() < 0.4
+    assert (spread_of_modes(fit, 0.01, RNG(1)) == 0).all()  # every mode is larger than that
 
 
 def test_a_mode_that_comes_with_every_regime_is_rare_though_it_is_no_smaller():

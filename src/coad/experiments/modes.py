@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from coad._typing import BoolArray, FloatArray, IntArray
+from coad._typing import BoolArray, IntArray
+from coad.baselines.strategies import best_f1, f1
 from coad.datasets.hydraulic import load_hydraulic
 from coad.exceptions import CoadWarning, InputError
 from coad.modes.estimator import CoincidenceModes
@@ -153,8 +154,8 @@ def _measure(name: str, pairs: Pairs, seed: int, compare: bool) -> ModesRow:
         rate=float(truth.mean()),
         binary=binary,
         context=context,
-        modes=f1(flagged, truth),
-        majority=f1(np.isin(label, majority_modes(label, truth)), truth),
+        modes=f1(truth, flagged),
+        majority=f1(truth, np.isin(label, majority_modes(label, truth))),
         peer=peer,
         peer_name=peer_name,
         n_modes=len(det.modes_),
@@ -172,7 +173,7 @@ def _one_head(pairs: Pairs, truth: BoolArray, det: CoincidenceModes, seed: int) 
     took = time.perf_counter() - start
     within = CoAD(context=CoincidenceModes(random_state=seed) if pairs.context is not None else det)
     within.set_params(random_state=seed).fit(pairs.s, pairs.q)
-    return f1(plain.predict(pairs.s, pairs.q), truth), f1(within.predict(pairs.s, pairs.q), truth), took
+    return f1(truth, plain.predict(pairs.s, pairs.q)), f1(truth, within.predict(pairs.s, pairs.q)), took
 
 
 def _best_peer(pairs: Pairs, truth: BoolArray, seed: int) -> tuple[float, str]:
@@ -185,28 +186,8 @@ def _best_peer(pairs: Pairs, truth: BoolArray, seed: int) -> tuple[float, str]:
         x: Any = getattr(pairs, side).reshape(len(pairs), -1)
         forest = -IsolationForest(random_state=seed).fit(x).score_samples(x)
         local = -LocalOutlierFactor().fit(x).negative_outlier_factor_
-        found += [(best_f1(forest, truth), f"forest on {side}"), (best_f1(local, truth), f"LOF on {side}")]
+        found += [(best_f1(truth, forest), f"forest on {side}"), (best_f1(truth, local), f"LOF on {side}")]
     return max(found)
-
-
-def f1(flagged: BoolArray, truth: BoolArray) -> float:
-    """F1 by labels; 0 where nothing is flagged.
-
-    >>> f1(np.array([True, False]), np.array([True, True]))
-    0.6666666666666666
-    """
-    return float(2 * (flagged & truth).sum() / max(1, flagged.sum() + truth.sum()))
-
-
-def best_f1(score: FloatArray, truth: BoolArray) -> float:
-    """F1 at the best threshold, which only the labels know.
-
-    >>> best_f1(np.array([0.1, 0.9, 0.8]), np.array([False, True, True]))
-    1.0
-    """
-    order = np.argsort(-score, kind="stable")
-    hits = np.cumsum(truth[order])
-    return float((2 * hits / (np.arange(1, len(score) + 1) + truth.sum())).max())
 
 
 def majority_modes(label: IntArray, truth: BoolArray) -> list[int]:

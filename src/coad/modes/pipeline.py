@@ -302,7 +302,7 @@ def _described(
     if time is not None:
         isolation = time_isolation(labels, np.argsort(np.asarray(time), kind="stable"), k)
     share = np.bincount(labels[labels >= 0], minlength=k) / len(labels)
-    spread = spread_of_modes(log_evidence(a.mean(0), b.mean(0), sizes), rng)
+    spread = spread_of_modes(log_evidence(a.mean(0), b.mean(0), sizes), model.max_rare, rng)
     roles = assign_roles(share, model.max_rare, isolation, spread)
     sure = consensus.posterior(a.mean(0), b.mean(0), sizes)[0]
     rows = np.flatnonzero(fold < len(a))  # with a single member, only its held-out rows are honest
