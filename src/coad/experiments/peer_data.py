@@ -93,7 +93,7 @@ def _rf(quick: bool, seed: int) -> BenchData:
     def split(number: int, start: int) -> Sides:
         return pairs.split(part, random_state=np.random.default_rng([start, number]))
 
-    source = f"{n:,} simulated windows of an RF station and its beam (not measured), {part:.0%} of them for the test"
+    source = f"{n:,} simulated windows of an RF station and its beam (not measured)"
     return BenchData(
         name="rf",
         source=source,

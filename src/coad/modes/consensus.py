@@ -150,13 +150,17 @@ def part_of_rows(labels: IntArray, modes: int = 0) -> FloatArray:
 def clearest(clarity: FloatArray, labels: IntArray, least: float) -> IntArray:
     """Labels without rows (-1) that are less than ``least`` times as clear as the typical row of their mode.
 
+    A mode whose typical row is not clear at all keeps its rows: it is what is left, not what is seen.
+
     >>> clearest(np.array([1.0, 1.0, 0.2, 9.0, 8.0, 2.0, 0.0]), np.array([0, 0, 0, 1, 1, 1, -1]), 0.5).tolist()
     [0, 0, -1, 1, 1, -1, -1]
     """
     out = labels.copy()
     for k in np.unique(labels[labels >= 0]):
         rows = np.flatnonzero(labels == k)
-        out[rows[clarity[rows] < least * np.median(clarity[rows])]] = -1
+        typical = np.median(clarity[rows])
+        if typical > 0:
+            out[rows[clarity[rows] < least * typical]] = -1
     return out
 
 

@@ -50,6 +50,8 @@ _COMPARED = 2500
 #: A row that shows coincidence less than this times as clearly as the typical row of its group is no example, if the
 #: inputs contradict each other often: in a fifth of the rows (0.5 / 2.5) or more, and in proportion below that.
 _CLEAR, _OFTEN = 0.5, 2.5
+#: A row that is less than this times as near to a group as its typical row is unlike it.
+_UNLIKE = 0.5
 #: Candidates for each mode that a member has, at most.
 _MORE = 1.15
 #: Modes between which s and q choose independently (κ below the first) are one. With many rows a weaker dependence is
@@ -148,6 +150,8 @@ def find_modes(
                     int(labels.max()) + 1,
                     seen,
                     workers=workers,
+                    # Convolutions would see every row too often: they start anew (see _EPOCHS).
+                    like=duo if last and data.flat else None,
                     tick=lambda step: bar.advance(1, "agreeing"),
                 )
                 a, b = responsibilities(duo, data)
@@ -268,7 +272,22 @@ def _candidates(
     rows = np.flatnonzero(fold < len(a))
     near_s, near_q = (near[rows] for near in consensus.nearness(a, b, labels, fold))
     real = evidence.coincident(near_s, near_q, None if context is None else context[rows])
-    return np.where(real[labels] & (labels >= 0), labels, -1)
+    return _with_crowd(a, b, consensus.compact(np.where(real[labels] & (labels >= 0), labels, -1)))
+
+
+def _with_crowd(a: FloatArray, b: FloatArray, labels: IntArray) -> IntArray:
+    """Labels in which the crowd is a group too: the rows that look like no group in either input, if most rows do.
+
+    Where normal rows share nothing, each network cuts them elsewhere, and hardly two of them are alike. Rows that look
+    like one group in s and like another in q are no crowd.
+    """
+    far, known = labels < 0, labels >= 0
+    if far.mean() <= 0.5 or not known.any():
+        return labels
+    for near in consensus.nearness(a, b, labels):
+        most = near.max(1)
+        far &= most < _UNLIKE * np.median(most[known])
+    return np.where(far, labels.max() + 1, labels) if far.mean() > 0.5 else labels
 
 
 def _honest(a: FloatArray, b: FloatArray, fold: IntArray) -> tuple[FloatArray, FloatArray]:

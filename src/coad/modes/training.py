@@ -76,17 +76,21 @@ def trained(
     *,
     workers: int = 1,
     sharp: bool = False,
+    like: Duo | None = None,
     tick: Tick | None = None,
 ) -> Duo:
     """All members trained, shared out among some threads: small products gain nothing from threads of their own.
 
     Members know nothing of each other, so it does not matter who trains beside whom. Only fully-connected networks
-    can be shared out; others come as one.
+    can be shared out; others come as one. With ``like``, each starts from the layers of the same member there, as
+    far as they have the same shape: all but the last, if the number of outputs differs.
     """
     parts = [part for part in np.array_split(np.arange(len(members)), workers) if len(part)]
 
     def one(part: IntArray) -> Duo:
         duo = build(blueprints, [members[i] for i in part], outputs, sharp=sharp)
+        if like is not None:
+            _start_like(duo, like, torch.from_numpy(part))
         train(duo, seen[torch.from_numpy(part)], tick if part[0] == 0 else None)
         return duo
 
@@ -97,6 +101,15 @@ def trained(
     whole = build(blueprints, members, outputs, sharp=sharp)
     whole.load_state_dict({name: torch.cat([state[name] for state in states]) for name in states[0]})
     return whole
+
+
+@torch.no_grad()
+def _start_like(duo: Duo, like: Duo, part: Tensor) -> None:
+    """Take over the networks' layers of some members where the shapes agree; heads start anew."""
+    known = dict(like.named_parameters())
+    for name, value in duo.named_parameters():
+        if name.startswith("net_") and known[name].shape[1:] == value.shape[1:]:
+            value.copy_(known[name][part])
 
 
 def train_on_table(rows: FrontRows, plan: Plan, duo: Duo, seen: Tensor, tick: Tick | None = None) -> None:

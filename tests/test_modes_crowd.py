@@ -1,0 +1,75 @@
+"""Kinds in a crowd that shares nothing, and networks that go on from others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from coad import CoincidenceModes
+from coad.modes import pipeline
+from coad.modes.consensus import clearest
+from coad.modes.training import build, trained
+from coad.nets import NetSpec
+from coad.training.model import Blueprint
+
+RNG = np.random.default_rng
+
+
+@pytest.mark.parametrize("kinds", [1, 2])
+def test_rare_kinds_are_found_in_a_crowd_whose_inputs_are_independent(kinds):
+    rng = RNG(0)
+    kind = rng.choice(kinds + 1, size=1500, p=[1 - 0.03 * kinds] + [0.03] * kinds)
+    s, q = (
+        np.concatenate([np.zeros((1, 6)), 4 * rng.normal(size=(kinds, 6))])[kind] + rng.normal(size=(1500, 6))
+        for _ in range(2)
+    )
+    det = CoincidenceModes(random_state=0).fit(s, q)
+    assert [mode.role for mode in det.modes_] == ["rare"] * kinds + ["regime"]
+    flagged = det.predict(s, q)
+    assert flagged[kind > 0].mean() > 0.95
+    assert flagged[kind == 0].mean() < 0.01
+
+
+def votes_of(kinds, cuts, rng):
+    """Votes for 10 outputs: 0 and 1 for rows of these kinds, any other one for rows of kind -1."""
+    return np.stack(
+        [np.eye(10)[np.where(kinds < 0, rng.integers(2, 10, len(kinds)), kinds)] for _ in range(cuts)]
+    )
+
+
+def test_the_crowd_is_what_looks_like_no_group_in_either_input():
+    rng = RNG(0)
+    seen_s, seen_q = np.full(200, -1), np.full(200, -1)
+    seen_s[:20] = seen_q[:20] = 0
+    seen_s[20:40] = seen_q[20:40] = 1
+    seen_s[40:50], seen_q[40:50] = 0, 1  # one kind in s and another in q
+    seen_s[50:60] = 0  # and one that q does not see
+    a, b = votes_of(seen_s, 6, rng), votes_of(seen_q, 6, rng)
+    labels = np.repeat([0, 1, -1], [20, 20, 160])
+    found = pipeline._with_crowd(a, b, labels)
+    assert found.tolist() == [0] * 20 + [1] * 20 + [-1] * 20 + [2] * 140
+    # It is a crowd only if most rows are in it, and if there is anything beside it.
+    few = pipeline._with_crowd(a[:, :110], b[:, :110], labels[:110])
+    assert few.tolist() == labels[:110].tolist()
+    assert (pipeline._with_crowd(a, b, np.full(200, -1)) == -1).all()
+
+
+def test_what_is_not_clear_at_all_keeps_its_rows():
+    clarity = np.array([2.0, 2.0, 0.1, -0.1, -0.2, -3.0])
+    assert clearest(clarity, np.array([0, 0, 0, 1, 1, 1]), 0.5).tolist() == [0, 0, -1, 1, 1, 1]
+
+
+def test_networks_go_on_from_others_up_to_the_last_layer():
+    plans = Blueprint(NetSpec(hidden=(6,)), (3,)), Blueprint(NetSpec(hidden=(6,)), (2,))
+    first = build(plans, [1, 2, 3], 5)
+    seen = torch.ones(3, 10)
+    for workers in (1, 2):
+        after = trained(lambda duo, part, tick: None, plans, [1, 2, 3], 4, seen, workers=workers, like=first)
+        for side in ("s", "q"):
+            one, other = (getattr(duo, f"net_{side}").state_dict() for duo in (first, after))
+            torch.testing.assert_close(one["weight.0"], other["weight.0"])
+            torch.testing.assert_close(one["bias.0"], other["bias.0"])
+            assert other["weight.1"].shape == (3, 6, 4)
+    fresh = trained(lambda duo, part, tick: None, plans, [7, 8, 9], 4, seen)
+    assert not torch.equal(fresh.state_dict()["net_s.weight.0"], first.state_dict()["net_s.weight.0"])
