@@ -64,6 +64,7 @@ PLANTS: dict[str, dict[str, object]] = {
     "faint fault": {"fault": 1.2},
     "saturating sensors": {"saturated": True},
     "no regimes": {"regimes": (), "loads": 2},
+    "a crowd": {"regimes": (), "loads": 0},
     "48 regimes": {"regimes": (3, 4, 4), "rate": 0.05},
     "48 regimes, two loads": {"regimes": (3, 4, 4), "loads": 2, "rate": 0.05},
     "48 regimes, faint": {"regimes": (3, 4, 4), "fault": 1.2, "rate": 0.05},
