@@ -78,6 +78,19 @@ def test_a_row_of_a_rare_mode_deviates_from_the_regime_it_would_be_in():
     assert home.tolist() == [1, 1, 1]
 
 
+def test_there_is_no_second_look_where_only_rows_of_a_kind_deviate_alike():
+    rng = RNG(0)
+    arrays = [rng.normal(size=(1200, 4)).astype(np.float32) for _ in range(2)]
+    rare = np.arange(1200) % 10 == 0
+    for x in arrays:
+        x[rare, 0] += 6.0  # a kind that has a mode of its own already
+    data = FrontRows(tuple(arrays), [Front.fit(x, None) for x in arrays], None)
+    home, some = np.zeros(1200, dtype=np.int64), np.arange(1200)
+    held = rng.random(1200) < 1 / 3
+    assert deviations._coordinates(data, home, 1, some, held, ~rare)[1] is None
+    assert deviations._coordinates(data, home, 1, some, held, np.ones(1200, dtype=bool))[1] is not None
+
+
 def test_a_kind_counts_together_with_the_mode_it_deviates_from():
     """By Bayes' rule for two independent questions: which mode, and does the row deviate."""
     rng = RNG(0)

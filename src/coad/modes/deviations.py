@@ -127,7 +127,8 @@ def with_deviations(
         return found, None
     own, home = _homes(a, b, listed, found.sizes[listed], regimes)
     some = np.sort(rng.permutation(len(data))[:_SOME_ROWS])
-    centres, maps = _coordinates(data, home, len(listed), some, held_out(len(data), group, rng)[some])
+    held = held_out(len(data), group, rng)[some]
+    centres, maps = _coordinates(data, home, len(listed), some, held, regimes[own[some]])
     if maps is None:
         return found, None
     rows = DeviationRows(data, home, centres, maps)
@@ -173,9 +174,12 @@ def _evidence(a: FloatArray, b: FloatArray, modes: IntArray, sizes: FloatArray) 
 
 
 def _coordinates(
-    data: FrontRows, home: IntArray, modes: int, some: IntArray, held: BoolArray
+    data: FrontRows, home: IntArray, modes: int, some: IntArray, held: BoolArray, free: BoolArray
 ) -> tuple[Two, Two | None]:
-    """The centre of each regime (its median), and the directions that the deviations of both inputs share, if any."""
+    """The centre of each regime (its median), and the directions that the deviations of both inputs share, if any.
+
+    If the rows that may be of a kind (``free``) share none, there is nothing to look for.
+    """
     centres, scaled, widths = [], [], []
     for which in (0, 1):
         rows = data.side(which, some).numpy()
@@ -188,8 +192,10 @@ def _coordinates(
         centres.append(centre + middle)
         scaled.append((away - middle) / width)
         widths.append(width)
-    maps = canonical_maps(scaled[0], scaled[1], held)
     both = centres[0], centres[1]
+    if canonical_maps(scaled[0][free], scaled[1][free], held[free]) is None:
+        return both, None
+    maps = canonical_maps(scaled[0], scaled[1], held)
     if maps is None:
         return both, None
     return both, (maps[0] / widths[0][:, None], maps[1] / widths[1][:, None])
