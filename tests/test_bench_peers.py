@@ -10,10 +10,11 @@ from typer.testing import CliRunner
 
 from coad.baselines import registry
 from coad.cli import app
+from coad.cli.bench import verdict
 from coad.exceptions import FileError, InputError
 from coad.experiments import peers
 from coad.experiments.peer_data import BenchData, bench_data
-from coad.experiments.peers import read_results, run_peers, summary, to_markdown
+from coad.experiments.peers import PeersRun, Result, read_results, run_peers, summary, to_markdown
 from coad.pairs import Pairs
 
 
@@ -104,6 +105,21 @@ def test_coad_finds_planted_coincidence_above_its_peers_own_thresholds():
     lines = {line.method: line for line in run.lines()}
     assert lines["coad"].own[0] > 0.85
     assert lines["coad"].own[0] > lines["iforest"].own[0]
+
+
+def test_the_verdict_names_the_best_peer_with_labels_and_without():
+    def row(method, own, ours, best):
+        return Result("k", "toy", method, "", 0, own=own, ours=ours, best=best)
+
+    results = [row("coad", 0.9, 0.9, 0.95), row("dcca", None, 0.4, 0.92), row("gmm", 0.3, 0.6, 0.7)]
+    said = verdict(PeersRun(results, {"toy": "planted"}))
+    gmm, dcca = (registry.METHODS[name].title for name in ("gmm", "dcca"))
+    assert (
+        f"CoAD F1 0.900 without labels, above the best unsupervised peer without labels ({gmm}, 0.600)"
+        in said
+    )
+    assert f"NOT above the best unsupervised peer at its best threshold ({dcca}, 0.920)" in said
+    assert "nothing to rank" in verdict(PeersRun(results[1:], {"toy": "planted"}))
 
 
 def test_another_file_in_the_place_of_results_is_refused(tmp_path):

@@ -12,7 +12,7 @@ from coad.cli._print import number, out, table
 from coad.exceptions import InputError
 
 if TYPE_CHECKING:
-    from coad.experiments.peers import PeersRun
+    from coad.experiments.peers import Line, PeersRun
 
 _REGIMES = "milling,SKAB,hydraulic"
 
@@ -133,17 +133,26 @@ def verdict(run: PeersRun) -> str:
         peers = [x for x in own.values() if not x.method.startswith("coad") and not x.labels and x.best]
         if ours is None or ours.own is None:
             continue
-        text = f"{data}: CoAD F1 {ours.own[0]:.2f} without labels"
+        text = f"{data}: CoAD F1 {ours.own[0]:.3f} without labels"
         if peers:
-            best = max(peers, key=lambda line: line.best[0] if line.best else 0.0)
-            assert best.best is not None
-            word = "above" if ours.own[0] > best.best[0] else "NOT above"
-            text += f", {word} the best unsupervised peer at its best threshold ({best.title}, {best.best[0]:.2f})"
+            said = [
+                f"{'above' if ours.own[0] > value else 'NOT above'} the best unsupervised peer {where} ({title}, {value:.3f})"
+                for where, (value, title) in (
+                    ("without labels", max((_without_labels(line), line.title) for line in peers)),
+                    ("at its best threshold", max((line.best[0], line.title) for line in peers if line.best)),
+                )
+            ]
+            text += ", " + " and ".join(said)
         top = own.get("snn")
         if top is not None and top.own is not None:
-            text += f"; supervised networks {top.own[0]:.2f}"
+            text += f"; supervised networks {top.own[0]:.3f}"
         parts.append(text + ".")
     return " ".join(parts) or "No labels, or CoAD was not run: nothing to rank."
+
+
+def _without_labels(line: Line) -> float:
+    """The better of the method's own threshold and ours; 0 if it has neither."""
+    return max((value[0] for value in (line.own, line.ours) if value is not None), default=0.0)
 
 
 def show_peers(run: PeersRun) -> None:
