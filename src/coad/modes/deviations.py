@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from coad.modes.canonical import canonical_maps
 from coad.modes.catalogue import Mode, ModeTable
-from coad.modes.consensus import part_of_rows
+from coad.modes.consensus import part_of_rows, posterior
 from coad.modes.inputs import FrontRows, ReadyRows
 from coad.modes.pipeline import LEAST_ROWS, Found, find_modes, held_out
 from coad.modes.spread import log_evidence, regimes_of, spread
@@ -102,7 +102,7 @@ class Deviations:
         """
         k = len(self.kinds)
         rest = np.prod([1.0 - votes[:, -k:].sum(1) for votes in (a, b)], axis=0)
-        fit = _evidence(a, b, self.modes, self.sizes).sum(1) / rest
+        fit = posterior(a[:, self.modes], b[:, self.modes], self.sizes)[1] / rest
         return np.concatenate([evidence[:, :-k], evidence[:, -k:] * fit[:, None]], axis=1)
 
 
@@ -166,11 +166,6 @@ def _homes(
     """The numbers, among ``modes``, of the one and of the regime that each row fits best, agreed upon or not."""
     fit = log_evidence(a[:, modes], b[:, modes], sizes)
     return np.asarray(fit.argmax(1)), np.asarray(np.where(regimes, fit, -np.inf).argmax(1))
-
-
-def _evidence(a: FloatArray, b: FloatArray, modes: IntArray, sizes: FloatArray) -> FloatArray:
-    """What each pair says for each of ``modes``, against chance."""
-    return np.asarray(a[:, modes] * b[:, modes] / np.maximum(sizes, 1e-6))
 
 
 def _coordinates(
