@@ -17,7 +17,7 @@ from itertools import combinations
 
 import numpy as np
 
-from coad._typing import FloatArray, IntArray
+from coad._typing import BoolArray, FloatArray, IntArray
 from coad.modes.consensus import compact, renumbered
 from coad.modes.merging import Apart
 
@@ -68,6 +68,12 @@ class Gaps:
             return known[key]
 
         return clear
+
+    def touching(self, labels: IntArray, modes: int) -> BoolArray:
+        """For pairs of modes, whether the rows between them are so many that no clear gap is there, (K, K)."""
+        return np.asarray(
+            self.valleys(labels, modes) >= _CLEAR_GAP
+        )  # where nothing is said, they do not touch
 
     def merged(self, labels: IntArray) -> IntArray:
         """Labels after joining, pair by pair, the modes that are pieces of one crowd; -1 stays.

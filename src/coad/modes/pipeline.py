@@ -18,10 +18,11 @@ from coad.exceptions import InputError
 from coad.modes import consensus, evidence, merging
 from coad.modes.canonical import canonical_maps
 from coad.modes.catalogue import ModeTable, describe
+from coad.modes.families import families
 from coad.modes.gaps import Gaps
 from coad.modes.inputs import Front, FrontRows, neighbours
 from coad.modes.objective import chance_table, joint_table, mutual_information
-from coad.modes.roles import assign_roles, time_isolation
+from coad.modes.roles import assign_roles, roles_by_family, time_isolation
 from coad.modes.spread import log_evidence, spread_of_modes
 from coad.modes.training import Plan, build, responsibilities, train_on_labels, train_on_table, trained
 from coad.nets import Conv, NetSpec, default_spec
@@ -333,7 +334,43 @@ def _described(
     )
     if len(table) < 2:
         return _nothing(blueprints, len(labels), p_value, "no mode holds on rows that training did not see")
+    if sum(mode.role == "rare" for mode in table) > 1:
+        table = _by_family(
+            model, table, data, (a.mean(0), b.mean(0)), labels, isolation, spread, rng.spawn(1)[0]
+        )
     return Found(duo, blueprints, table, sizes, labels, p_value)
+
+
+def _by_family(
+    model: CoincidenceModes,
+    table: ModeTable,
+    data: FrontRows,
+    both: tuple[FloatArray, FloatArray],
+    labels: IntArray,
+    isolation: FloatArray | None,
+    spread: FloatArray,
+    rng: np.random.Generator,
+) -> ModeTable:
+    """The catalogue in which small variants of larger modes are no rare modes, where these are usual."""
+    listed = np.sort([mode.mode for mode in table])
+    place = np.full(both[0].shape[1] + 1, -1)  # the last is for rows without a mode
+    place[listed] = np.arange(len(listed))
+    known = place[labels]
+    gaps = _gaps(data, rng)
+    touching = None if gaps is None else gaps.touching(known, len(listed))
+    family = families(both[0][:, listed], both[1][:, listed], known, touching, model.max_rare)
+    of = {mode.mode: mode for mode in table}
+    roles = roles_by_family(
+        [(of[k].role, of[k].reason) for k in listed],
+        np.array([of[k].size for k in listed]),
+        family,
+        model.max_rare,
+        None if isolation is None else isolation[listed],
+        spread[listed],
+    )
+    return ModeTable.rarest_first(
+        replace(of[k], role=role, reason=reason) for k, (role, reason) in zip(listed, roles, strict=True)
+    )
 
 
 def _blueprints(net: Any, data: FrontRows) -> tuple[Blueprint, Blueprint]:

@@ -1,14 +1,15 @@
-"""Regime or rare: a rule that looks at sizes and, where time is known, at how a mode sits in it."""
+"""Regime or rare: a rule that looks at sizes, at families and, where time is known, at how a mode sits in it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
 from coad._typing import FloatArray, IntArray
 
-__all__ = ["Role", "assign_roles", "time_isolation"]
+__all__ = ["Role", "assign_roles", "roles_by_family", "time_isolation"]
 
 Role = Literal["regime", "rare", "ignore"]
 
@@ -19,6 +20,8 @@ _ISOLATED = 0.5
 #: A mode whose rows would be this far spread over the other modes comes with any of them, and is none of the regimes.
 #: On simulated plants: faults in every regime 0.75 and more, other modes 0.53 and less; on digits up to 0.64.
 _ANYWHERE = 0.7
+#: Small variants are usual if so many families have some, and this part of the families that are not rare.
+_USUAL, _USUAL_PART = 3, 1.0 / 3.0
 
 
 def assign_roles(
@@ -56,6 +59,54 @@ def assign_roles(
             found.append(("rare", f"{part:.2%} of the rows, which come with any of the other modes"))
         else:
             found.append(("regime", f"{part:.2%} of the rows, over a third of a typical row's mode"))
+    return found
+
+
+def roles_by_family(
+    roles: Sequence[tuple[Role, str]],
+    size: FloatArray,
+    family: IntArray,
+    max_rare: float,
+    isolation: FloatArray | None = None,
+    spread: FloatArray | None = None,
+) -> list[tuple[Role, str]]:
+    """Roles in which ways of doing the same are no kinds of their own, if there are many such and a kind stands apart.
+
+    ``family`` is the number of each mode's family (:func:`~coad.modes.families.families`). A small mode of a family that
+    is not small is a variant. Where few families have one, it is news, as a fault in one regime is. Where most
+    digits are written in a rare way by some, it is not, if a whole family is rare by the rule for modes: that one is.
+    What is rare by its place in time or comes with any other mode stays so.
+
+    >>> size = np.array([0.28, 0.02, 0.28, 0.02, 0.28, 0.02, 0.1])
+    >>> roles = assign_roles(size, 0.1)
+    >>> [role for role, _ in roles]
+    ['regime', 'rare', 'regime', 'rare', 'regime', 'rare', 'regime']
+    >>> [role for role, _ in roles_by_family(roles, size, np.array([0, 0, 1, 1, 2, 2, 3]), 0.1)]
+    ['regime', 'regime', 'regime', 'regime', 'regime', 'regime', 'rare']
+    """
+    whole: FloatArray = np.bincount(family, weights=size).astype(np.float64)
+    typical = _typical(whole)
+    apart = (whole <= min(max_rare, _SMALL * typical))[family]
+    variant = np.array([role == "rare" for role, _ in roles], dtype=bool) & ~apart
+    if isolation is not None:
+        variant &= isolation - np.median(isolation) < _ISOLATED
+    if spread is not None:
+        variant &= spread < _ANYWHERE
+    having, large = len(np.unique(family[variant])), len(np.unique(family[~apart]))
+    if not apart.any() or having < max(_USUAL, _USUAL_PART * large):
+        return list(roles)
+    found = list(roles)
+    for k in np.flatnonzero(apart):
+        times = typical / max(float(whole[family[k]]), 1e-12)
+        found[k] = (
+            "rare",
+            f"{size[k]:.2%} of the rows, unlike all others; a typical row's family has {times:.1f} times as many",
+        )
+    for k in np.flatnonzero(variant):
+        found[k] = (
+            "regime",
+            f"{size[k]:.2%} of the rows, a variant of a larger mode; {having} of {large} families have some",
+        )
     return found
 
 

@@ -1,0 +1,163 @@
+"""Which modes are ways of doing the same, and what follows for their role."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coad import CoincidenceModes
+from coad.baselines.strategies import f1
+from coad.modes import pipeline
+from coad.modes.families import explained_by, families
+from coad.modes.gaps import Gaps
+from coad.modes.roles import assign_roles, roles_by_family
+
+RNG = np.random.default_rng
+
+
+def explained_slowly(a, b, labels, group, one):
+    """Row by row: share the votes of a family that is gone among the others, and ask how far s and q agree."""
+    others = [f for f in range(group.max() + 1) if f != one]
+    known = labels[labels >= 0]
+    size = {f: sum(group[k] == f for k in known) / len(known) for f in others}
+    totals, parts = [], np.zeros(len(others))
+    for i in np.flatnonzero(labels >= 0):
+        if group[labels[i]] != one:
+            continue
+        votes = [[sum(x[i, k] for k in np.flatnonzero(group == f)) for f in others] for x in (a, b)]
+        shares = [np.array(vote) / sum(vote) for vote in votes]
+        evidence = np.array([shares[0][j] * shares[1][j] / size[f] for j, f in enumerate(others)])
+        totals.append(evidence.sum())
+        parts += evidence / max(evidence.sum(), 1.0)
+    return others[int(parts.argmax())] if np.median(totals) >= 1 else None
+
+
+def test_what_explains_a_family_is_what_counting_row_by_row_says():
+    rng, answers = RNG(0), []
+    for _ in range(60):
+        k = int(rng.integers(4, 8))
+        labels = rng.integers(k, size=200)
+        labels[:10] = -1
+        a, b = (rng.dirichlet(np.full(k, 0.3), size=200) + 1e-3 for _ in range(2))
+        if rng.random() < 0.5:
+            b = 0.5 * a + 0.5 * b
+        group = np.unique(rng.integers(k - 1, size=k), return_inverse=True)[1]
+        if group.max() < 2:
+            continue
+        expected = explained_slowly(a, b, labels, group, 0)
+        assert explained_by(a, b, labels, group, 0) == expected
+        answers.append(expected)
+    assert None in answers
+    assert len(set(answers)) > 2
+
+
+def votes(modes, second_s, second_q, rows):
+    """Each row is sure of its mode; what it would be otherwise is ``second_s`` to s and ``second_q`` to q."""
+    labels = np.repeat(np.arange(modes), rows)
+    both = []
+    for second in (second_s, second_q):
+        x = np.full((len(labels), modes), 1e-6)
+        x[np.arange(len(labels)), labels] = 1.0
+        x[np.arange(len(labels)), np.array(second)[labels]] += 0.01
+        both.append(x)
+    return both[0], both[1], labels
+
+
+def test_a_small_mode_joins_what_explains_it_in_both_inputs_and_else_stays_alone():
+    # Mode 3 looks like mode 0 to both inputs; mode 4 like mode 1 to s and like mode 2 to q.
+    a, b, labels = votes(5, [1, 2, 0, 0, 1], [2, 0, 1, 0, 2], [300, 300, 300, 30, 30])
+    assert families(a, b, labels, None, 0.1).tolist() == [0, 1, 2, 0, 3]
+    assert families(a, b, labels, None, 0.01).tolist() == [0, 1, 2, 3, 4]  # none is that small
+    touching = np.zeros((5, 5), dtype=bool)
+    touching[4, 2] = touching[2, 4] = True
+    assert families(a, b, labels, touching, 0.1).tolist() == [0, 1, 2, 0, 2]
+
+
+def test_rows_without_a_mode_and_two_modes_are_no_matter():
+    a, b, labels = votes(4, [1, 0, 0, 1], [2, 2, 1, 2], [300, 300, 300, 30])
+    with_none = np.append(labels, [-1] * 50)
+    more = np.full((50, 4), 0.25)
+    found = families(np.append(a, more, 0), np.append(b, more, 0), with_none, None, 0.1)
+    assert found.tolist() == families(a, b, labels, None, 0.1).tolist()
+    a, b, labels = votes(2, [1, 0], [1, 0], [300, 20])
+    assert families(a, b, labels, np.ones((2, 2), dtype=bool), 0.1).tolist() == [0, 1]
+
+
+SIZE = np.array([0.28, 0.02, 0.28, 0.02, 0.28, 0.02, 0.1])
+FAMILY = np.array([0, 0, 1, 1, 2, 2, 3])
+
+
+def named(roles):
+    return "".join(role[1] for role, _ in roles)  # "e" of regime, "a" of rare
+
+
+def test_variants_are_no_news_where_most_families_have_one_and_another_kind_is_apart():
+    roles = assign_roles(SIZE, 0.1)
+    found = roles_by_family(roles, SIZE, FAMILY, 0.1)
+    assert named(roles) == "eaeaeae"
+    assert named(found) == "eeeeeea"
+    assert "variant" in found[1][1]
+    assert "3 of 3 families" in found[1][1]
+    assert "unlike all others" in found[6][1]
+
+
+@pytest.mark.parametrize(
+    ("family", "max_rare"),
+    [
+        ([0, 0, 1, 1, 2, 2, 2], 0.1),  # nothing is apart
+        ([0, 0, 1, 0, 2, 2, 3], 0.1),  # two families have variants
+        ([0, 0, 1, 1, 2, 2, 3], 0.05),  # what is apart is too large to be rare
+    ],
+)
+def test_otherwise_roles_stay(family, max_rare):
+    roles = assign_roles(SIZE, max_rare)
+    assert roles_by_family(roles, SIZE, np.array(family), max_rare) == roles
+
+
+def test_what_is_rare_for_another_reason_stays_rare():
+    roles = assign_roles(SIZE, 0.1)
+    far = np.array([0, 0.9, 0, 0, 0, 0, 0])
+    more = np.append(SIZE, 0.02)
+    family = np.append(FAMILY, 0)
+    spread = np.append(far, 0)
+    found = roles_by_family(assign_roles(more, 0.1), more, family, 0.1, spread=spread)
+    assert named(found) == "eaeeeeae"
+    found = roles_by_family(assign_roles(more, 0.1), more, family, 0.1, isolation=spread)
+    assert named(found) == "eaeeeeae"
+    assert roles_by_family(roles, SIZE, FAMILY, 0.1, spread=far) == roles  # two families are left
+
+
+def ways_of_doing_it(seed, rows=3000, kinds=6):
+    """Kinds that each have a small way of their own (2 %), and a rare kind (3 %) that is like none of them."""
+    rng = RNG([5, seed])
+    way = rng.random(rows) < 0.02 * kinds
+    kind = rng.integers(kinds, size=rows)
+    rare = rng.random(rows) < 0.03
+    inputs = []
+    for width in (12, 10):
+        centre = 3.0 * rng.normal(size=(kinds + 1, width))
+        turn = rng.normal(size=(kinds, width))
+        turn *= 5.0 / np.linalg.norm(turn, axis=1, keepdims=True)
+        x = centre[np.where(rare, kinds, kind)]
+        x = x + np.where((way & ~rare)[:, None], turn[kind], 0.0)
+        inputs.append(x + rng.normal(size=(rows, width)))
+    return inputs[0], inputs[1], rare
+
+
+def test_a_rare_kind_is_called_and_the_rare_ways_of_common_ones_are_not(monkeypatch):
+    s, q, rare = ways_of_doing_it(0)
+    det = CoincidenceModes(random_state=0).fit(s, q)
+    assert f1(rare, det.predict(s, q)) > 0.95
+    assert sum("variant" in mode.reason for mode in det.modes_) >= 3
+    monkeypatch.setattr(pipeline, "roles_by_family", lambda roles, *_: list(roles))
+    assert f1(rare, CoincidenceModes(random_state=0).fit(s, q).predict(s, q)) < 0.6
+
+
+def test_modes_without_a_clear_gap_touch():
+    rng = RNG(0)
+    x = np.append(rng.normal(size=900), rng.normal(9, 1, 300))[:, None]
+    labels = np.where(x[:, 0] > 4.5, 2, np.where(x[:, 0] > 0.5, 1, 0))
+    found = Gaps.among(x, np.arange(1200), rng).touching(labels, 4)
+    assert (
+        found.tolist() == (np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]) == 1).tolist()
+    )
