@@ -62,7 +62,7 @@ _INDEPENDENT, _NEGLIGIBLE = 0.15, 0.05
 _OVERLAP = 0.04
 #: The trial that chooses the scale.
 _TRIAL_STEPS, _TRIAL_ROWS = 80, 1500
-#: Rows that the coordinates shared by both inputs are taken from.
+#: Rows that the coordinates shared by both inputs are taken from, and that families of modes are asked of.
 _MAPPED_ROWS = 20_000
 #: What suits the data better shows clearly; a small difference is noise.
 _CLEARLY = 1.1
@@ -358,7 +358,9 @@ def _by_family(
     known = place[labels]
     gaps = _gaps(data, rng)
     touching = None if gaps is None else gaps.touching(known, len(listed))
-    family = families(both[0][:, listed], both[1][:, listed], known, touching, model.max_rare)
+    some = np.sort(rng.permutation(len(known))[:_MAPPED_ROWS])
+    a, b = (votes[some][:, listed] for votes in both)
+    family = families(a, b, known[some], touching, model.max_rare)
     of = {mode.mode: mode for mode in table}
     roles = roles_by_family(
         [(of[k].role, of[k].reason) for k in listed],
