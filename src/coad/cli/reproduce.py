@@ -186,7 +186,9 @@ def modes(
 
 @app.command()
 def rf(
-    splits: Annotated[int, typer.Option(min=1, help="Random splits of the simulated windows.")] = 5,
+    splits: Annotated[
+        int | None, typer.Option(min=1, help="Random splits of the simulated windows (5, quick 1).")
+    ] = None,
     methods: Annotated[str, typer.Option(help="all, or names, comma-separated.")] = "all",
     quick: Annotated[bool, typer.Option("--quick", help="Few windows, short training: a trial.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
@@ -197,4 +199,4 @@ def rf(
     from coad.cli._peers import reproduce_rf
 
     check_writable(output)
-    reproduce_rf(splits, methods, quick=quick, seed=seed, output=output)
+    reproduce_rf(splits or (1 if quick else 5), methods, quick=quick, seed=seed, output=output)

@@ -109,7 +109,7 @@ SETTING: dict[str, Any] = {
     "ensemble": True,
 }
 #: The same for ``--quick``: smaller batches, so that fewer windows still make enough steps.
-QUICK_SETTING: dict[str, Any] = {**SETTING, "batch_size": 100, "epochs": 60, "n_seeds": 2, "ensemble": False}
+QUICK_SETTING: dict[str, Any] = {**SETTING, "batch_size": 100, "epochs": 60, "n_seeds": 2}
 
 
 @dataclass(frozen=True)
