@@ -96,7 +96,9 @@ def test_variants_are_no_news_where_most_families_have_one_and_another_kind_is_a
     found = roles_by_family(roles, SIZE, FAMILY, 0.1)
     assert named(roles) == "eaeaeae"
     assert named(found) == "eeeeeea"
-    assert "variant" in found[1][1]
+    assert "a variant of mode 0" in found[1][1]
+    again = roles_by_family(roles, SIZE, FAMILY, 0.1, number=10 * np.arange(7))
+    assert "a variant of mode 20" in again[3][1]
     assert "3 of 3 families" in found[1][1]
     assert "unlike all others" in found[6][1]
 

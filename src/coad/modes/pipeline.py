@@ -369,6 +369,7 @@ def _by_family(
         model.max_rare,
         None if isolation is None else isolation[listed],
         spread[listed],
+        listed,
     )
     return ModeTable.rarest_first(
         replace(of[k], role=role, reason=reason) for k, (role, reason) in zip(listed, roles, strict=True)

@@ -71,13 +71,14 @@ def roles_by_family(
     max_rare: float,
     isolation: FloatArray | None = None,
     spread: FloatArray | None = None,
+    number: IntArray | None = None,
 ) -> list[tuple[Role, str]]:
     """Roles in which ways of doing the same are no kinds of their own, if there are many such and a kind stands apart.
 
     ``family`` is the number of each mode's family (:func:`~coad.modes.families.families`). A small mode of a family that
     is not small is a variant. Where few families have one, it is news, as a fault in one regime is. Where most
     digits are written in a rare way by some, it is not, if a whole family is rare by the rule for modes: that one is.
-    What is rare by its place in time or comes with any other mode stays so.
+    What is rare by its place in time or comes with any other mode stays so. ``number`` are the modes' own, for the reason.
 
     >>> size = np.array([0.28, 0.02, 0.28, 0.02, 0.28, 0.02, 0.1])
     >>> roles = assign_roles(size, 0.1)
@@ -105,9 +106,11 @@ def roles_by_family(
             f"{size[k]:.2%} of the rows, unlike all others; a typical row's family has {times:.1f} times as many",
         )
     for k in np.flatnonzero(variant):
+        larger = int(np.where(family == family[k], size, 0.0).argmax())
+        name = larger if number is None else number[larger]
         found[k] = (
             "regime",
-            f"{size[k]:.2%} of the rows, a variant of a larger mode; {having} of {large} families have some",
+            f"{size[k]:.2%} of the rows, a variant of mode {name}; {having} of {large} families have some",
         )
     return found
 
