@@ -316,15 +316,15 @@ def _described(
     rng: np.random.Generator,
 ) -> Found:
     a, b = both
-    k = a.shape[2]
+    k, mean = a.shape[2], (a.mean(0), b.mean(0))
     sizes = np.maximum(np.bincount(labels[labels >= 0], minlength=k) / max(1, (labels >= 0).sum()), 1e-6)
     isolation = None
     if time is not None:
         isolation = time_isolation(labels, np.argsort(np.asarray(time), kind="stable"), k)
     share = np.bincount(labels[labels >= 0], minlength=k) / len(labels)
-    spread = spread_of_modes(log_evidence(a.mean(0), b.mean(0), sizes), model.max_rare, rng)
+    spread = spread_of_modes(log_evidence(*mean, sizes), model.max_rare, rng)
     roles = assign_roles(share, model.max_rare, isolation, spread)
-    sure = consensus.posterior(a.mean(0), b.mean(0), sizes)[0]
+    sure = consensus.posterior(*mean, sizes)[0]
     rows = np.flatnonzero(fold < len(a))  # with a single member, only its held-out rows are honest
     honest_a, honest_b = a[fold[rows], rows], b[fold[rows], rows]
     codes = None if data.context is None else data.context.numpy()[rows]
@@ -335,9 +335,7 @@ def _described(
     if len(table) < 2:
         return _nothing(blueprints, len(labels), p_value, "no mode holds on rows that training did not see")
     if sum(mode.role == "rare" for mode in table) > 1:
-        table = _by_family(
-            model, table, data, (a.mean(0), b.mean(0)), labels, isolation, spread, rng.spawn(1)[0]
-        )
+        table = _by_family(model, table, data, mean, labels, isolation, spread, rng.spawn(1)[0])
     return Found(duo, blueprints, table, sizes, labels, p_value)
 
 
