@@ -127,14 +127,15 @@ def test_a_cut_through_a_crowd_is_undone_and_a_gap_is_kept(seed):
     assert np.all(joined[::50] == -1)
 
 
-def test_modes_that_no_line_tells_apart_stay():
+def test_modes_that_no_line_tells_apart_stay_and_neighbours_say_that_they_are_two():
     rng = np.random.default_rng(0)
     angle = rng.uniform(0, 2 * np.pi, 300)
     ring = 6 * np.column_stack([np.cos(angle), np.sin(angle)]) + 0.3 * rng.normal(size=(300, 2))
     rows, labels = np.concatenate([rng.normal(size=(600, 2)), ring]), np.repeat([0, 1], [600, 300])
     asked = Gaps.among(rows, np.arange(900), rng)
     assert np.array_equal(asked.merged(labels), labels)
-    assert not asked.clear(labels, 0, 1)
+    assert np.isnan(asked.valleys(labels, 2)[0, 1])
+    assert asked.clear(labels, 0, 1)
 
 
 def test_the_valley_of_one_crowd_is_high_and_that_of_two_is_low():

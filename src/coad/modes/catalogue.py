@@ -93,9 +93,8 @@ def describe(
     sure: FloatArray,
     members: list[IntArray],
     codes: IntArray | None,
-    roles: list[tuple[Role, str]],
-) -> ModeTable:
-    """The catalogue of modes 0 to K−1, from held-out responsibilities ``a`` and ``b`` (n, K)."""
+) -> list[Mode]:
+    """Modes 0 to K−1, from held-out responsibilities ``a`` and ``b`` (n, K); none has a role yet."""
     k = a.shape[1]
     chance = mode_p_values(joint_counts(a.argmax(1), b.argmax(1), k))
     found = []
@@ -114,9 +113,9 @@ def describe(
                 support=support,
                 p_value=float(chance[mode]),
                 stability=stability_of(labels, mode, members),
-                role=roles[mode][0],
-                reason=roles[mode][1],
+                role="regime",
+                reason="",
                 exemplars=tuple(int(i) for i in best),
             )
         )
-    return ModeTable.rarest_first(found)
+    return found

@@ -22,6 +22,7 @@ from coad._typing import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "DISAGREE",
+    "agreed",
     "alike",
     "clearest",
     "compact",
@@ -29,6 +30,7 @@ __all__ = [
     "joint_counts",
     "matched",
     "member_labels",
+    "merged_into",
     "nearness",
     "part_of_rows",
     "posterior",
@@ -145,6 +147,31 @@ def part_of_rows(labels: IntArray, modes: int = 0) -> FloatArray:
     """The size of each mode, as part of the rows that have one; never less than a row's."""
     known = labels[labels >= 0]
     return np.maximum(np.bincount(known, minlength=modes) / max(1, len(known)), 1.0 / len(labels))
+
+
+def agreed(a: FloatArray, b: FloatArray, labels: IntArray) -> FloatArray:
+    """The part of each mode's rows that s and q both vote for, (K,).
+
+    >>> votes = np.eye(2)[[0, 0, 1, 0]]
+    >>> agreed(votes, votes, np.array([0, 0, 1, 1])).tolist()
+    [1.0, 0.5]
+    """
+    known = np.flatnonzero(labels >= 0)
+    right = (a[known].argmax(1) == labels[known]) & (b[known].argmax(1) == labels[known])
+    count = np.bincount(labels[known], minlength=a.shape[1])
+    return np.asarray(np.bincount(labels[known], weights=right, minlength=a.shape[1]) / np.maximum(count, 1))
+
+
+def merged_into(before: IntArray, after: IntArray, modes: int) -> IntArray:
+    """The mode that each of the modes ``before`` merging became, (modes,); -1 if none of its rows has one.
+
+    >>> merged_into(np.array([0, 0, 1, 2, -1]), np.array([0, 0, 0, 1, 1]), 4).tolist()
+    [0, 0, 1, -1]
+    """
+    known = (before >= 0) & (after >= 0)
+    found = np.full(modes, -1)
+    found[before[known]] = after[known]
+    return found
 
 
 def clearest(clarity: FloatArray, labels: IntArray, least: float) -> IntArray:

@@ -6,7 +6,8 @@ modes are laid along the line on which they differ most (Fisher's discriminant; 
 that it is laid along). If that line tells them apart and there are nevertheless as many rows at the border as
 in the thinner of the two, it is a cut through one crowd; if there are hardly any, they are two.
 
-Where the line does not tell them apart, as a ring from its centre, nothing is said.
+Where the line does not tell them apart, as a ring from its centre, neighbours are asked: if hardly any row of the one
+is among the nearest of a row of the other, they are two. If some are, nothing is said.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.modes.consensus import compact, renumbered
@@ -32,6 +34,8 @@ _NO_GAP, _CLEAR_GAP = 0.8, 0.6
 _TOLD = 0.9
 #: What is added to the scatter within modes, as part of its mean, before it is inverted.
 _RIDGE = 0.05
+#: So many nearest rows are asked where a line says nothing, and so much of what the smaller mode's rows have may be mixed.
+_NEAREST, _MIXED = 10, 0.01
 _GRID = 128
 _LEAST_ROWS = 5
 
@@ -53,7 +57,20 @@ class Gaps:
         """Whether there is a clear gap between two modes."""
         modes = max(int(labels.max()), one, other) + 1
         found = self.valleys(labels, modes, [(one, other)])[one, other]
-        return bool(found < _CLEAR_GAP)  # nothing said is NaN, and no gap
+        return self._strangers(labels, one, other) if np.isnan(found) else bool(found < _CLEAR_GAP)
+
+    def _strangers(self, labels: IntArray, one: int, other: int) -> bool:
+        """Whether rows of two modes are hardly ever among each other's nearest."""
+        label = labels[self.index]
+        rows = np.flatnonzero((label == one) | (label == other))
+        own = label[rows] == one
+        fewer = int(min(own.sum(), (~own).sum()))
+        if fewer < _LEAST_ROWS:
+            return False
+        near = min(_NEAREST, fewer - 1)
+        _, found = cKDTree(self.rows[rows]).query(self.rows[rows], k=near + 1)
+        mixed = own[found[:, 1:]] != own[:, None]
+        return bool(mixed.sum() <= _MIXED * near * fewer)
 
     def apart(self, labels: IntArray) -> Apart:
         """Whether there is a clear gap between two sets of modes; no pair of sets is looked at twice."""

@@ -51,6 +51,9 @@ _COMPARED = 2500
 #: A row that shows coincidence less than this times as clearly as the typical row of its group is no example, if the
 #: inputs contradict each other often: in a fifth of the rows (0.5 / 2.5) or more, and in proportion below that.
 _CLEAR, _OFTEN = 0.5, 2.5
+#: If s and q vote together for less than this part of the rows of a mode for which they did before modes were merged, it
+#: was lost: small beside the merged ones, it is not learned anew. The networks then go on with the outputs they had.
+_LOST = 0.5
 #: A row that is less than this times as near to a group as its typical row is unlike it.
 _UNLIKE = 0.5
 #: Candidates for each mode that a member has, at most.
@@ -140,29 +143,59 @@ def find_modes(
             clear = min(_CLEAR, _OFTEN * float((clarity <= 0).mean()))
             labels = _candidates(a, b, clarity, round(_MORE * modes), fold, codes, rng)
             labels = consensus.compact(consensus.clearest(clarity, labels, clear))
-            for last in (False, True):
-                if labels.max() < 1:
-                    return _nothing(blueprints, n, p_value, "all candidates for modes overlap")
-                short = replace(short, seed=short.seed + 1)
-                duo = trained(
-                    partial(train_on_labels, data, short, labels),
-                    blueprints,
-                    members,
-                    int(labels.max()) + 1,
-                    seen,
-                    workers=workers,
-                    # Convolutions would see every row too often: they start anew (see _EPOCHS).
-                    like=duo if last and data.flat else None,
-                    tick=lambda step: bar.advance(1, "agreeing"),
-                )
-                a, b = responsibilities(duo, data)
-                labels = consensus.relabelled(a.mean(0), b.mean(0), labels)
-                if not last:
-                    labels = _taught_again(*_honest(a, b, fold), labels, _gaps(data, rng), clear)
+            teach = partial(_taught, data, short, blueprints, members, seen, workers, bar)
+            if labels.max() < 1:
+                return _nothing(blueprints, n, p_value, "all candidates for modes overlap")
+            first = teach(labels, 1)
+            a, b = responsibilities(first, data)
+            pieces = consensus.relabelled(a.mean(0), b.mean(0), labels)
+            a, b = _honest(a, b, fold)
+            labels = _taught_again(a, b, pieces, _gaps(data, rng), clear)
+            if labels.max() < 1:
+                return _nothing(blueprints, n, p_value, "all candidates for modes overlap")
+            # Convolutions would see every row too often: they start anew (see _EPOCHS).
+            duo = teach(labels, 2, like=first if data.flat else None)
+            if data.flat:
+                mode = consensus.merged_into(pieces, labels, a.shape[1])
+                pooled = np.eye(int(labels.max()) + 1)[np.maximum(mode, 0)] * (mode >= 0)[:, None]
+                before = consensus.agreed(a @ pooled, b @ pooled, labels)
+                after = consensus.agreed(*_honest(*responsibilities(duo, data), fold), labels)
+                if (after < _LOST * before).any():
+                    duo = teach(labels, 2, like=first, mode=mode)
+            a, b = responsibilities(duo, data)
+            labels = consensus.relabelled(a.mean(0), b.mean(0), labels)
     finally:
         torch.set_num_threads(threads)
     found = _described(model, duo, blueprints, data, (a, b), labels, own, fold, time, p_value, rng)
     return replace(found, slow=slow)
+
+
+def _taught(
+    data: FrontRows,
+    plan: Plan,
+    blueprints: tuple[Blueprint, Blueprint],
+    members: list[int],
+    seen: torch.Tensor,
+    workers: int,
+    bar: Progress,
+    labels: IntArray,
+    number: int,
+    *,
+    like: Duo | None = None,
+    mode: IntArray | None = None,
+) -> Duo:
+    """The members, taught the ``labels`` of the consensus for the first or the second time."""
+    return trained(
+        partial(train_on_labels, data, replace(plan, seed=plan.seed + number), labels),
+        blueprints,
+        members,
+        int(labels.max()) + 1 if mode is None else len(mode),
+        seen,
+        workers=workers,
+        like=like,
+        mode=mode,
+        tick=lambda step: bar.advance(1, "agreeing"),
+    )
 
 
 def choose_front(
@@ -321,19 +354,29 @@ def _described(
     isolation = None
     if time is not None:
         isolation = time_isolation(labels, np.argsort(np.asarray(time), kind="stable"), k)
-    share = np.bincount(labels[labels >= 0], minlength=k) / len(labels)
     spread = spread_of_modes(log_evidence(*mean, sizes), model.max_rare, rng)
-    roles = assign_roles(share, model.max_rare, isolation, spread)
     sure = consensus.posterior(*mean, sizes)[0]
     rows = np.flatnonzero(fold < len(a))  # with a single member, only its held-out rows are honest
     honest_a, honest_b = a[fold[rows], rows], b[fold[rows], rows]
     codes = None if data.context is None else data.context.numpy()[rows]
-    table = describe(honest_a, honest_b, labels, sure, own, codes, roles)
-    table = ModeTable(
-        mode for mode in table if mode.rows >= LEAST_ROWS and mode.p_value <= model.significance / k
-    )
-    if len(table) < 2:
+    found = [
+        mode
+        for mode in describe(honest_a, honest_b, labels, sure, own, codes)
+        if mode.rows >= LEAST_ROWS and mode.p_value <= model.significance / k
+    ]
+    if len(found) < 2:
         return _nothing(blueprints, len(labels), p_value, "no mode holds on rows that training did not see")
+    listed = np.array([mode.mode for mode in found])
+    roles = assign_roles(
+        np.array([mode.size for mode in found]),
+        model.max_rare,
+        None if isolation is None else isolation[listed],
+        spread[listed],
+        len(labels),
+    )
+    table = ModeTable.rarest_first(
+        replace(mode, role=role, reason=reason) for mode, (role, reason) in zip(found, roles, strict=True)
+    )
     if sum(mode.role == "rare" for mode in table) > 1:
         table = _by_family(model, table, data, mean, labels, isolation, spread, rng.spawn(1)[0])
     return Found(duo, blueprints, table, sizes, labels, p_value)

@@ -9,12 +9,17 @@ import numpy as np
 
 from coad._typing import FloatArray, IntArray
 
-__all__ = ["Role", "assign_roles", "roles_by_family", "time_isolation"]
+__all__ = ["Role", "assign_roles", "gap_in_sizes", "roles_by_family", "time_isolation"]
 
 Role = Literal["regime", "rare", "ignore"]
 
 #: A rare mode has at most this part of the rows of the mode that a typical row is in.
 _SMALL = 1.0 / 3.0
+#: A gap in the sizes parts rare modes from regimes if those above have this many times as many rows, if it is so many
+#: times as wide (in logarithms) as the next one among modes that may be rare, and so many standard errors of two counts.
+_GAP, _WIDEST, _SURE = 2.0, 2.0, 4.0
+#: Modes of fewer rows than this make no gap.
+_COUNTED = 5
 #: A mode that keeps to so much less of the time than a typical mode does, and is small, is an episode.
 _ISOLATED = 0.5
 #: A mode whose rows would be this far spread over the other modes comes with any of them, and is none of the regimes.
@@ -31,11 +36,13 @@ def assign_roles(
     max_rare: float,
     isolation: FloatArray | None = None,
     spread: FloatArray | None = None,
+    rows: int | None = None,
 ) -> list[tuple[Role, str]]:
     """Role and reason of each mode, from the sizes (fractions of the rows).
 
-    A mode is rare if it has at most ``max_rare`` of the rows and at most a third as many as the mode that a
-    typical row is in (the median over rows, not over modes: many small kinds do not make
+    A mode is rare if it has at most ``max_rare`` of the rows and lies below a gap in the sizes (see
+    :func:`gap_in_sizes`; asked if the number of ``rows`` is given). Where there is none, it has at most a third
+    as many as the mode that a typical row is in (the median over rows, not over modes: many small kinds do not make
     each other common). ``isolation`` (0: spread over all time, 1: in one stretch) makes a mode rare
     that is small, but not that small, if the others are not in stretches too. So does ``spread``
     (:func:`~coad.modes.spread.spread_of_modes`): where there are many regimes, a fault that comes with all
@@ -47,21 +54,55 @@ def assign_roles(
     found: list[tuple[Role, str]] = []
     typical = _typical(size)
     usual = 0.0 if isolation is None else float(np.median(isolation))
+    gap = None if rows is None else gap_in_sizes(size, max_rare, rows)
     for k, part in enumerate(size):
         if part > max_rare:
             found.append(("regime", f"{part:.1%} of the rows, more than max_rare = {max_rare:g}"))
-        elif part <= _SMALL * typical:
+        elif gap is not None and part <= gap[0]:
+            times = gap[1] / max(float(part), 1e-12)
+            found.append(
+                ("rare", f"{part:.2%} of the rows; the next mode above a gap has {times:.1f} times as many")
+            )
+        elif gap is None and part <= _SMALL * typical:
             times = typical / max(float(part), 1e-12)
             found.append(
                 ("rare", f"{part:.2%} of the rows; a typical row's mode has {times:.1f} times as many")
             )
         elif isolation is not None and isolation[k] - usual >= _ISOLATED and part < typical:
             found.append(("rare", f"{part:.2%} of the rows, in few stretches of time"))
-        elif spread is not None and spread[k] >= _ANYWHERE:
+        elif spread is not None and spread[k] >= _ANYWHERE and part > _SMALL * typical:
             found.append(("rare", f"{part:.2%} of the rows, which come with any of the other modes"))
+        elif gap is not None:
+            found.append(("regime", f"{part:.2%} of the rows, above the gap in the sizes, at {gap[0]:.2%}"))
         else:
             found.append(("regime", f"{part:.2%} of the rows, over a third of a typical row's mode"))
     return found
+
+
+def gap_in_sizes(size: FloatArray, max_rare: float, rows: int) -> tuple[float, float] | None:
+    """The sizes on both sides of the one wide gap among modes that may be rare; None if no gap stands out.
+
+    Regimes may be of very different sizes, and many; if one gap is much wider than all others, what lies below is
+    another sort of thing.
+
+    >>> gap_in_sizes(np.array([0.05] * 19 + [0.03, 0.02]), 0.1, 10_000) is None
+    True
+    >>> gap_in_sizes(np.array([0.5, 0.24, 0.12, 0.08, 0.05, 0.01]), 0.1, 3000)
+    (0.01, 0.05)
+    """
+    ascending = np.sort(size[size * rows >= _COUNTED])
+    below, above = ascending[:-1], ascending[1:]
+    may = below <= max_rare
+    if not may.any():
+        return None
+    below, above = below[may], above[may]
+    wide = np.log(above / below)
+    first = int(wide.argmax())
+    next_widest = float(np.delete(wide, first).max(initial=0.0))
+    error = np.sqrt((1.0 / below[first] + 1.0 / above[first]) / rows)
+    if wide[first] < max(np.log(_GAP), _WIDEST * next_widest, _SURE * error):
+        return None
+    return float(below[first]), float(above[first])
 
 
 def roles_by_family(

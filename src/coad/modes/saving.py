@@ -139,6 +139,10 @@ def _rebuilt_duo(
     tensors: dict[str, torch.Tensor],
     start: str,
 ) -> Duo:
-    duo = build(blueprints, list(range(members)), outputs)
+    mode = tensors.get(f"{start}mode")
+    if mode is None:
+        duo = build(blueprints, list(range(members)), outputs)
+    else:
+        duo = build(blueprints, list(range(members)), len(mode), mode=mode.numpy())
     duo.load_state_dict({k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)})
     return duo.eval()

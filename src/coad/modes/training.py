@@ -22,11 +22,20 @@ from torch import Tensor
 from coad._typing import FloatArray, IntArray
 from coad.modes.inputs import FrontRows
 from coad.modes.objective import table_loss
+from coad.nets import LoopedNet, StackedNet
 from coad.training.adam import Adam, Group
 from coad.training.duo import Duo, Rows
 from coad.training.model import Blueprint
 
-__all__ = ["Plan", "build", "responsibilities", "train_on_labels", "train_on_table", "trained"]
+__all__ = [
+    "Plan",
+    "PooledDuo",
+    "build",
+    "responsibilities",
+    "train_on_labels",
+    "train_on_table",
+    "trained",
+]
 
 Tick = Callable[[int], None]
 _WARM_UP = 0.1
@@ -48,13 +57,46 @@ class Plan:
     near: tuple[IntArray, ...] | None = None  #: the neighbours of each row in s and in q
 
 
+class PooledDuo(Duo):
+    """Networks with more outputs than there are modes: those of one mode are added up.
+
+    ``mode`` (outputs,) is the mode of each output, -1 if it has none.
+    """
+
+    mode: Tensor
+
+    def __init__(self, net_s: StackedNet | LoopedNet, net_q: StackedNet | LoopedNet, mode: IntArray) -> None:
+        super().__init__(net_s, net_q, normalised=False)
+        self.register_buffer("mode", torch.from_numpy(np.asarray(mode, dtype=np.int64)))
+
+    def forward(self, s: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+        z_s, z_q = super().forward(s, q)
+        return self._pooled(z_s), self._pooled(z_q)
+
+    def _pooled(self, z: Tensor) -> Tensor:
+        """The logarithm of the sum of e^z over the outputs of each mode."""
+        own = F.one_hot(self.mode.clamp_min(0)).to(z.dtype) * (self.mode >= 0)[:, None]
+        top = z.detach().amax(-1, keepdim=True)
+        return ((z - top).exp() @ own).clamp_min(1e-30).log() + top
+
+
 def build(
-    blueprints: tuple[Blueprint, Blueprint], seeds: list[int], outputs: int, *, sharp: bool = False
+    blueprints: tuple[Blueprint, Blueprint],
+    seeds: list[int],
+    outputs: int,
+    *,
+    sharp: bool = False,
+    mode: IntArray | None = None,
 ) -> Duo:
-    """Both networks of some members; ``sharp`` gives them normalised logits of a fixed sharpness."""
+    """Both networks of some members; ``sharp`` gives them normalised logits of a fixed sharpness.
+
+    With ``mode``, the outputs of one mode are added up (:class:`PooledDuo`).
+    """
     net_s = blueprints[0].build([2 * seed for seed in seeds], outputs)
     net_q = blueprints[1].build([2 * seed + 1 for seed in seeds], outputs)
     net_s.layout = net_q.layout = "batch_last"  # several members of few channels: where it is fastest
+    if mode is not None:
+        return PooledDuo(net_s, net_q, mode)
     duo = Duo(net_s, net_q, normalised=sharp)
     if sharp:
         with torch.no_grad():
@@ -77,18 +119,20 @@ def trained(
     workers: int = 1,
     sharp: bool = False,
     like: Duo | None = None,
+    mode: IntArray | None = None,
     tick: Tick | None = None,
 ) -> Duo:
     """All members trained, shared out among some threads: small products gain nothing from threads of their own.
 
     Members know nothing of each other, so it does not matter who trains beside whom. Only fully-connected networks
     can be shared out; others come as one. With ``like``, each starts from the layers of the same member there, as
-    far as they have the same shape: all but the last, if the number of outputs differs.
+    far as they have the same shape: all but the last, if the number of outputs differs. With ``mode``, the mode of
+    each output, those of one mode are added up.
     """
     parts = [part for part in np.array_split(np.arange(len(members)), workers) if len(part)]
 
     def one(part: IntArray) -> Duo:
-        duo = build(blueprints, [members[i] for i in part], outputs, sharp=sharp)
+        duo = build(blueprints, [members[i] for i in part], outputs, sharp=sharp, mode=mode)
         if like is not None:
             _start_like(duo, like, torch.from_numpy(part))
         train(duo, seen[torch.from_numpy(part)], tick if part[0] == 0 else None)
@@ -98,8 +142,9 @@ def trained(
         return one(parts[0])
     with ThreadPoolExecutor(len(parts), initializer=lambda: torch.set_num_threads(1)) as pool:
         states = [duo.state_dict() for duo in pool.map(one, parts)]
-    whole = build(blueprints, members, outputs, sharp=sharp)
-    whole.load_state_dict({name: torch.cat([state[name] for state in states]) for name in states[0]})
+    whole = build(blueprints, members, outputs, sharp=sharp, mode=mode)
+    both = {name: torch.cat([state[name] for state in states]) for name in states[0] if name != "mode"}
+    whole.load_state_dict(both, strict=False)  # the outputs' modes are all members' own
     return whole
 
 
