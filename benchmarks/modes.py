@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 
 from benchmarks._results import record, table
+from benchmarks.modes_sets import measured
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.exceptions import CoadWarning, FileError
 
@@ -100,29 +102,9 @@ def plant(
 
 def _plants(seeds: tuple[int, ...] = (11, 12, 13)) -> str:
     """Every kind of plant, at random states at which nothing was chosen."""
-    from coad import CoincidenceModes
-    from coad.baselines.strategies import f1
-    from coad.experiments.modes import majority_modes
-
-    rows = []
-    for name, settings in PLANTS.items():
-        called, majority, size = [], [], []
-        for seed in seeds:
-            s, q, faulty = plant(seed, **settings)  # type: ignore[arg-type]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", CoadWarning)
-                det = CoincidenceModes(random_state=seed).fit(s, q)
-            label = det.predict_mode(s, q)
-            called.append(f1(faulty, det.predict(s, q)))
-            majority.append(f1(faulty, np.isin(label, majority_modes(label, faulty))))
-            size.append(f"{len(det.modes_)} ({len(det.modes_.rare)})")
-        rows.append(
-            (name, *(" / ".join(f"{x:.2f}" for x in one) for one in (called, majority)), " / ".join(size))
-        )
-        print(rows[-1], flush=True)
-    body = table(("simulated plant", "F1, called rare", "F1, majority modes", "modes (rare)"), rows)
+    plants = {name: partial(plant, **settings) for name, settings in PLANTS.items()}  # type: ignore[arg-type]
     return (
-        f"{body}\n\n2,000 rows, 24 and 16 sensors, a fault in 3 % of the rows (48 regimes: 5 %); {len(seeds)} random states. The loads "
+        f"{measured(plants, seeds)}\n\n2,000 rows, 24 and 16 sensors, a fault in 3 % of the rows (48 regimes: 5 %); {len(seeds)} random states. The loads "
         "are continuous and seen by both inputs; the other factors are seen by one."
     )
 

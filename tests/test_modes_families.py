@@ -7,7 +7,7 @@ import pytest
 
 from coad import CoincidenceModes
 from coad.baselines.strategies import f1
-from coad.modes import pipeline
+from coad.modes import describing
 from coad.modes.families import explained_by, families
 from coad.modes.gaps import Gaps
 from coad.modes.roles import assign_roles, roles_by_family
@@ -151,7 +151,7 @@ def test_a_rare_kind_is_called_and_the_rare_ways_of_common_ones_are_not(monkeypa
     det = CoincidenceModes(random_state=0).fit(s, q)
     assert f1(rare, det.predict(s, q)) > 0.95
     assert sum("variant" in mode.reason for mode in det.modes_) >= 3
-    monkeypatch.setattr(pipeline, "roles_by_family", lambda roles, *_: list(roles))
+    monkeypatch.setattr(describing, "roles_by_family", lambda roles, *_: list(roles))
     assert f1(rare, CoincidenceModes(random_state=0).fit(s, q).predict(s, q)) < 0.6
 
 

@@ -23,8 +23,10 @@ from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from coad.modes.canonical import canonical_maps
 from coad.modes.catalogue import Mode, ModeTable
 from coad.modes.consensus import part_of_rows, posterior
+from coad.modes.describing import LEAST_ROWS, Found
 from coad.modes.inputs import FrontRows, ReadyRows
-from coad.modes.pipeline import LEAST_ROWS, Found, find_modes, held_out
+from coad.modes.pipeline import find_modes
+from coad.modes.plan import held_out
 from coad.modes.spread import log_evidence, regimes_of, spread
 from coad.modes.training import responsibilities
 from coad.training.duo import Duo

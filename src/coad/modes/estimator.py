@@ -22,9 +22,11 @@ from coad.modes.checks import (
     warn_of_slowness,
 )
 from coad.modes.consensus import DISAGREE
+from coad.modes.describing import Found
 from coad.modes.deviations import Deviations, with_deviations
+from coad.modes.front import choose_front
 from coad.modes.inputs import FrontRows
-from coad.modes.pipeline import Found, choose_front, find_modes
+from coad.modes.pipeline import find_modes
 from coad.modes.roles import Role
 from coad.training.configure import seed_of
 from coad.training.duo import Duo

@@ -12,6 +12,7 @@ is among the nearest of a row of the other, they are two. If some are, nothing i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
@@ -21,10 +22,13 @@ from scipy.spatial import cKDTree
 
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.modes.consensus import compact, renumbered
+from coad.modes.inputs import FrontRows
 from coad.modes.merging import Apart
 
-__all__ = ["Gaps", "valley"]
+__all__ = ["Gaps", "gaps_among", "valley"]
 
+#: Rows that are asked whether there is a gap between two modes, and columns of both inputs beyond which they are not.
+_GAP_ROWS, _MOST_COLUMNS = 5_000, 400
 _FOLDS = 10
 #: The density at the border, as part of the lower peak: from the first on there is no gap (without one it is 1 but
 #: for chance), below the second there clearly is. Of 0.3 and 0.6 the second keeps the rare digit of each of ten
@@ -151,6 +155,15 @@ class Gaps:
             if np.searchsorted(np.sort(lower), upper).mean() / len(lower) >= _TOLD:
                 found[i, j] = found[j, i] = valley(upper, lower)
         return found
+
+
+def gaps_among(data: FrontRows, rng: np.random.Generator) -> Gaps | None:
+    """Rows of both inputs side by side, to be asked about gaps, if they are flat and not too wide."""
+    if not data.flat or sum(math.prod(shape) for shape in data.shapes) > _MOST_COLUMNS:
+        return None
+    some = np.sort(rng.permutation(len(data))[:_GAP_ROWS])
+    rows = np.concatenate([data.side(which, some).numpy() for which in (0, 1)], axis=1)
+    return Gaps.among(rows.astype(np.float64), some, rng)
 
 
 def valley(upper: FloatArray, lower: FloatArray) -> float:

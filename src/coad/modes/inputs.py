@@ -3,7 +3,7 @@
 Flat rows are scaled by one factor for all columns, or column by column, or taken to the coordinates that both
 inputs share (:mod:`coad.modes.canonical`). Pixels and channels of one kind do best with the first, which does
 not blow up what hardly varies; columns in units of their own need one of the others. Which it is, the data
-tell: see :func:`coad.modes.pipeline.choose_front`.
+tell: see :func:`coad.modes.front.choose_front`.
 """
 
 from __future__ import annotations

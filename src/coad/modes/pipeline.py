@@ -1,32 +1,21 @@
-"""The steps of a fit: choose a scale, train by the table, test, group, teach, merge, describe."""
+"""The steps of a fit: train by the table, test, group, teach, merge, teach again, describe."""
 
 from __future__ import annotations
 
-import logging
-import math
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from coad.exceptions import InputError
+from coad._typing import ArrayLike, FloatArray, IntArray
 from coad.modes import consensus, evidence, merging
-from coad.modes.canonical import canonical_maps
-from coad.modes.catalogue import ModeTable, describe
-from coad.modes.families import families
-from coad.modes.gaps import Gaps
-from coad.modes.inputs import Front, FrontRows, neighbours
-from coad.modes.objective import chance_table, joint_table, mutual_information
-from coad.modes.roles import assign_roles, roles_by_family, time_isolation
-from coad.modes.spread import log_evidence, spread_of_modes
-from coad.modes.training import Plan, build, responsibilities, train_on_labels, train_on_table, trained
-from coad.nets import Conv, NetSpec, default_spec
-from coad.training.configure import blueprints_for
+from coad.modes.describing import LEAST_ROWS, Found, described, nothing_found
+from coad.modes.gaps import Gaps, gaps_among
+from coad.modes.inputs import FrontRows
+from coad.modes.plan import blueprints_of_modes, folds, plan_for
+from coad.modes.training import Plan, responsibilities, train_on_labels, train_on_table, trained
 from coad.training.duo import Duo
 from coad.training.model import Blueprint
 from coad.training.progress import Progress
@@ -34,18 +23,9 @@ from coad.training.progress import Progress
 if TYPE_CHECKING:
     from coad.modes.estimator import CoincidenceModes
 
-__all__ = ["LEAST_ROWS", "Found", "choose_front", "find_modes", "held_out"]
+__all__ = ["find_modes"]
 
-log = logging.getLogger(__name__)
-
-_STEPS = 200
 _LABEL_STEPS = 90  # for each of two rounds; of convolutions, half as many as for the table
-#: Times that convolutions see every row: more, and they learn the pairs by heart. Never more steps than the second.
-_EPOCHS, _MOST_STEPS = 27, 1500
-_WIDTH = 128
-_JITTER = 0.15
-#: Each row moves towards one of so many neighbours.
-_NEAR = 5
 #: Rows that are compared with each other; the others follow the networks that learn from these.
 _COMPARED = 2500
 #: A row that shows coincidence less than this times as clearly as the typical row of its group is no example, if the
@@ -63,30 +43,6 @@ _MORE = 1.15
 _INDEPENDENT, _NEGLIGIBLE = 0.15, 0.05
 #: Modes that overlap more than this are one. Lower, and rare kinds vanish in what looks like them (Hennig: 0.025).
 _OVERLAP = 0.04
-#: The trial that chooses the scale.
-_TRIAL_STEPS, _TRIAL_ROWS = 80, 1500
-#: Rows that the coordinates shared by both inputs are taken from, and that families of modes are asked of.
-_MAPPED_ROWS = 20_000
-#: What suits the data better shows clearly; a small difference is noise.
-_CLEARLY = 1.1
-#: Rows that are asked whether there is a gap between two modes, and columns of both inputs beyond which they are not.
-_GAP_ROWS, _MOST_COLUMNS = 5_000, 400
-#: A mode of fewer rows is not worth a line.
-LEAST_ROWS = 5
-
-
-@dataclass(frozen=True)
-class Found:
-    """A catalogue and the networks behind it; without modes there are none."""
-
-    duo: Duo | None
-    blueprints: tuple[Blueprint, Blueprint]
-    table: ModeTable
-    sizes: FloatArray
-    labels: IntArray
-    p_value: float
-    reason: str = ""
-    slow: float = 0.0  #: how much of the coincidence is left if one input is moved in time
 
 
 def find_modes(
@@ -102,11 +58,11 @@ def find_modes(
 ) -> Found:
     """All steps of a fit on scaled rows; ``most_steps`` is for the training by the table."""
     data, n = data.ready(), len(data)
-    blueprints = _blueprints(model.net, data)
-    fold = _folds(n, max(2, model.n_seeds), group, rng)
+    blueprints = blueprints_of_modes(model.net, data)
+    fold = folds(n, max(2, model.n_seeds), group, rng)
     members = [int(x) for x in rng.integers(2**30, size=model.n_seeds)]
     seen = torch.from_numpy(np.stack([fold != m for m in range(model.n_seeds)]).astype(np.float32))
-    plan = _plan(model, data, batch, rng)
+    plan = plan_for(model, data, batch, rng)
     if most_steps is not None:
         plan = replace(plan, steps=min(plan.steps, most_steps))
     short = replace(plan, steps=min(plan.steps, _LABEL_STEPS if data.flat else plan.steps // 2))
@@ -131,7 +87,7 @@ def find_modes(
             p_value = evidence.global_p_value(_held_votes(a, b, held), modes, strata, rng)
             if p_value > model.significance:
                 reason = f"shuffled pairings of the held-out rows do as well (p = {p_value:.3g})"
-                return _nothing(blueprints, n, p_value, reason)
+                return nothing_found(blueprints, n, p_value, reason)
             if time is not None:
                 when = np.asarray(time)
                 held = [rows[np.argsort(when[rows], kind="stable")] for rows in held]
@@ -145,15 +101,15 @@ def find_modes(
             labels = consensus.compact(consensus.clearest(clarity, labels, clear))
             teach = partial(_taught, data, short, blueprints, members, seen, workers, bar)
             if labels.max() < 1:
-                return _nothing(blueprints, n, p_value, "all candidates for modes overlap")
+                return nothing_found(blueprints, n, p_value, "all candidates for modes overlap")
             first = teach(labels, 1)
             a, b = responsibilities(first, data)
             pieces = consensus.relabelled(a.mean(0), b.mean(0), labels)
             a, b = _honest(a, b, fold)
-            labels = _taught_again(a, b, pieces, _gaps(data, rng), clear)
+            labels = _taught_again(a, b, pieces, gaps_among(data, rng), clear)
             if labels.max() < 1:
-                return _nothing(blueprints, n, p_value, "all candidates for modes overlap")
-            # Convolutions would see every row too often: they start anew (see _EPOCHS).
+                return nothing_found(blueprints, n, p_value, "all candidates for modes overlap")
+            # Convolutions would see every row too often: they start anew (see coad.modes.plan).
             duo = teach(labels, 2, like=first if data.flat else None)
             if data.flat:
                 mode = consensus.merged_into(pieces, labels, a.shape[1])
@@ -166,7 +122,7 @@ def find_modes(
             labels = consensus.relabelled(a.mean(0), b.mean(0), labels)
     finally:
         torch.set_num_threads(threads)
-    found = _described(model, duo, blueprints, data, (a, b), labels, own, fold, time, p_value, rng)
+    found = described(model, duo, blueprints, data, (a, b), labels, own, fold, time, p_value, rng)
     return replace(found, slow=slow)
 
 
@@ -195,86 +151,6 @@ def _taught(
         like=like,
         mode=mode,
         tick=lambda step: bar.advance(1, "agreeing"),
-    )
-
-
-def choose_front(
-    model: CoincidenceModes,
-    arrays: tuple[NDArray[np.float32], NDArray[np.float32]],
-    labels: NDArray[Any] | None,
-    modes: int,
-    group: ArrayLike | None,
-    rng: np.random.Generator,
-) -> FrontRows:
-    """Rows scaled by one factor, or as shares clearly more on rows that a short training has not seen.
-
-    The others are the coordinates that the inputs share, and each column by itself.
-    """
-    by_columns = FrontRows(arrays, tuple(Front.fit(x, labels) for x in arrays), labels)
-    pooled = tuple(Front.fit(x, labels, pooled=True) for x in arrays)
-    if not by_columns.flat or all(front.factors is None for front in pooled):
-        return by_columns
-    n = len(by_columns)
-    held = held_out(n, group, rng)
-    many = np.sort(rng.permutation(n)[:_MAPPED_ROWS])
-    maps = canonical_maps(by_columns.side(0, many).numpy(), by_columns.side(1, many).numpy(), held[many])
-    fronts = {"by one factor": pooled}
-    if maps is not None:
-        fronts["canonical"] = tuple(
-            replace(front, factors=factors) for front, factors in zip(by_columns.fronts, maps, strict=True)
-        )
-    fronts["by columns"] = by_columns.fronts
-    some = np.sort(rng.permutation(n)[:_TRIAL_ROWS])
-    part = arrays[0][some], arrays[1][some]
-    own = None if labels is None else labels[some]
-    seed = int(rng.integers(2**30))
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # trials side by side: small products gain nothing from threads of their own
-    try:
-        with ThreadPoolExecutor(threads, initializer=lambda: torch.set_num_threads(1)) as pool:
-            trial = partial(_shared, model, modes, held[some], seed)
-            values = list(pool.map(trial, (FrontRows(part, front, own) for front in fronts.values())))
-    finally:
-        torch.set_num_threads(threads)
-    best, most = pooled, -math.inf
-    for (name, front), value in zip(fronts.items(), values, strict=True):
-        log.info("shared on held-out rows: %.3f nats, scaled %s", value, name)
-        if value > (_CLEARLY * most if most > 0 else most):
-            best, most = front, value
-    return FrontRows(arrays, best, labels)
-
-
-def held_out(n: int, group: ArrayLike | None, rng: np.random.Generator) -> BoolArray:
-    """A third of the rows, whole groups where there are enough; never the larger part."""
-    few = group is not None and len(np.unique(np.asarray(group))) < 3
-    held = _folds(n, 3, None if few else group, rng) == 0
-    return np.asarray(~held if held.mean() > 0.5 else held)
-
-
-def _shared(model: CoincidenceModes, modes: int, held: BoolArray, seed: int, data: FrontRows) -> float:
-    """The information that a short training finds on rows it has not seen, beyond a shuffled pairing's."""
-    data, rng = data.ready(), np.random.default_rng(seed)
-    plan = replace(_plan(model, data, len(data), rng), steps=_TRIAL_STEPS)
-    duo = build(_blueprints(model.net, data), [seed], modes, sharp=True)
-    train_on_table(data, plan, duo, torch.from_numpy((~held).astype(np.float32))[None])
-    a, b = (torch.from_numpy(x[:, held]) for x in responsibilities(duo, data))
-    weight = torch.ones(a.shape[:2])
-    context = None if data.context is None else data.context[torch.from_numpy(held)]
-    chance = chance_table(a, b, weight, context)
-    values = [joint_table(a, x, weight) for x in (b, b[:, torch.from_numpy(rng.permutation(b.shape[1]))])]
-    real, shuffled = (float(mutual_information(table, chance).mean()) for table in values)
-    return real - shuffled
-
-
-def _plan(model: CoincidenceModes, data: FrontRows, batch: int, rng: np.random.Generator) -> Plan:
-    return Plan(
-        steps=model.steps or (_STEPS if data.flat else _conv_steps(len(data), batch)),
-        batch=batch,
-        rate=model.lr,
-        jitter=_JITTER if model.jitter is None else model.jitter,
-        seed=int(rng.integers(2**30)),
-        micro_batch=model.micro_batch,
-        near=tuple(neighbours(data, _NEAR, rng)) if data.flat else None,
     )
 
 
@@ -335,129 +211,6 @@ def _honest(a: FloatArray, b: FloatArray, fold: IntArray) -> tuple[FloatArray, F
     return found[0], found[1]
 
 
-def _described(
-    model: CoincidenceModes,
-    duo: Duo,
-    blueprints: tuple[Blueprint, Blueprint],
-    data: FrontRows,
-    both: tuple[FloatArray, FloatArray],
-    labels: IntArray,
-    own: list[IntArray],
-    fold: IntArray,
-    time: Any,
-    p_value: float,
-    rng: np.random.Generator,
-) -> Found:
-    a, b = both
-    k, mean = a.shape[2], (a.mean(0), b.mean(0))
-    sizes = np.maximum(np.bincount(labels[labels >= 0], minlength=k) / max(1, (labels >= 0).sum()), 1e-6)
-    isolation = None
-    if time is not None:
-        isolation = time_isolation(labels, np.argsort(np.asarray(time), kind="stable"), k)
-    spread = spread_of_modes(log_evidence(*mean, sizes), model.max_rare, rng)
-    sure = consensus.posterior(*mean, sizes)[0]
-    rows = np.flatnonzero(fold < len(a))  # with a single member, only its held-out rows are honest
-    honest_a, honest_b = a[fold[rows], rows], b[fold[rows], rows]
-    codes = None if data.context is None else data.context.numpy()[rows]
-    found = [
-        mode
-        for mode in describe(honest_a, honest_b, labels, sure, own, codes)
-        if mode.rows >= LEAST_ROWS and mode.p_value <= model.significance / k
-    ]
-    if len(found) < 2:
-        return _nothing(blueprints, len(labels), p_value, "no mode holds on rows that training did not see")
-    listed = np.array([mode.mode for mode in found])
-    roles = assign_roles(
-        np.array([mode.size for mode in found]),
-        model.max_rare,
-        None if isolation is None else isolation[listed],
-        spread[listed],
-        len(labels),
-    )
-    table = ModeTable.rarest_first(
-        replace(mode, role=role, reason=reason) for mode, (role, reason) in zip(found, roles, strict=True)
-    )
-    if sum(mode.role == "rare" for mode in table) > 1:
-        table = _by_family(model, table, data, mean, labels, isolation, spread, rng.spawn(1)[0])
-    return Found(duo, blueprints, table, sizes, labels, p_value)
-
-
-def _by_family(
-    model: CoincidenceModes,
-    table: ModeTable,
-    data: FrontRows,
-    both: tuple[FloatArray, FloatArray],
-    labels: IntArray,
-    isolation: FloatArray | None,
-    spread: FloatArray,
-    rng: np.random.Generator,
-) -> ModeTable:
-    """The catalogue in which small variants of larger modes are no rare modes, where these are usual."""
-    listed = np.sort([mode.mode for mode in table])
-    place = np.full(both[0].shape[1] + 1, -1)  # the last is for rows without a mode
-    place[listed] = np.arange(len(listed))
-    known = place[labels]
-    gaps = _gaps(data, rng)
-    touching = None if gaps is None else gaps.touching(known, len(listed))
-    some = np.sort(rng.permutation(len(known))[:_MAPPED_ROWS])
-    a, b = (votes[some][:, listed] for votes in both)
-    family = families(a, b, known[some], touching, model.max_rare)
-    of = {mode.mode: mode for mode in table}
-    roles = roles_by_family(
-        [(of[k].role, of[k].reason) for k in listed],
-        np.array([of[k].size for k in listed]),
-        family,
-        model.max_rare,
-        None if isolation is None else isolation[listed],
-        spread[listed],
-        listed,
-    )
-    return ModeTable.rarest_first(
-        replace(of[k], role=role, reason=reason) for k, (role, reason) in zip(listed, roles, strict=True)
-    )
-
-
-def _blueprints(net: Any, data: FrontRows) -> tuple[Blueprint, Blueprint]:
-    shapes = data.shapes
-    if net is not None:
-        given = blueprints_for(net, shapes[0], shapes[1])
-        if not all(isinstance(one.source, NetSpec) for one in given):
-            raise InputError(
-                "CoincidenceModes builds networks with as many outputs as it finds modes, so net must be a "
-                "coad.NetSpec, a pair of them or a name, not a module"
-            )
-        return given
-    both = [Blueprint(NetSpec(_light(default_spec(shape).convs), (_WIDTH,)), shape) for shape in shapes]
-    return both[0], both[1]
-
-
-def _light(convs: tuple[Conv, ...]) -> tuple[Conv, ...]:
-    """Convolutions for several members with many outputs: few channels and large strides.
-
-    One wide layer follows: K modes need room side by side, where the binary method needs one direction.
-    """
-    if not convs:
-        return ()
-    stride = max(2, round(math.prod(conv.stride for conv in convs) ** 0.5))
-    return Conv(8, 5, stride, 2), Conv(16, 5, stride, 2)
-
-
-def _folds(n: int, folds: int, group: ArrayLike | None, rng: np.random.Generator) -> IntArray:
-    if group is None:
-        return np.asarray(rng.permutation(n) % folds, dtype=np.int64)
-    values, code = np.unique(np.asarray(group), return_inverse=True)
-    if len(code) != n:
-        raise InputError(f"group has {len(code):,} values, but there are {n:,} rows")
-    if len(values) < folds:
-        raise InputError(f"there are {len(values)} groups; n_seeds = {folds} needs at least {folds}")
-    return np.asarray((rng.permutation(len(values)) % folds)[code.reshape(-1)], dtype=np.int64)
-
-
-def _conv_steps(n: int, batch: int) -> int:
-    """Steps of convolutions: shapes take longer to learn than columns, and need more rows."""
-    return int(np.clip(_EPOCHS * n / batch, _STEPS, _MOST_STEPS))
-
-
 def _held_votes(a: FloatArray, b: FloatArray, held: list[IntArray]) -> list[tuple[IntArray, IntArray]]:
     """What each member votes for on rows that it did not learn from."""
     return [(a[m, rows].argmax(1), b[m, rows].argmax(1)) for m, rows in enumerate(held)]
@@ -494,16 +247,3 @@ def _taught_again(
     joined[labels[known], merged[known]] = 1.0
     clarity = consensus.posterior(a @ joined, b @ joined, consensus.part_of_rows(merged))[1]
     return consensus.clearest(clarity, merged, clear)
-
-
-def _gaps(data: FrontRows, rng: np.random.Generator) -> Gaps | None:
-    """Rows of both inputs side by side, to be asked about gaps, if they are flat and not too wide."""
-    if not data.flat or sum(math.prod(shape) for shape in data.shapes) > _MOST_COLUMNS:
-        return None
-    some = np.sort(rng.permutation(len(data))[:_GAP_ROWS])
-    rows = np.concatenate([data.side(which, some).numpy() for which in (0, 1)], axis=1)
-    return Gaps.among(rows.astype(np.float64), some, rng)
-
-
-def _nothing(blueprints: tuple[Blueprint, Blueprint], n: int, p_value: float, reason: str) -> Found:
-    return Found(None, blueprints, ModeTable(), np.zeros(0), np.full(n, -1), p_value, reason)

@@ -17,7 +17,7 @@ Role = Literal["regime", "rare", "ignore"]
 _SMALL = 1.0 / 3.0
 #: A gap in the sizes parts rare modes from regimes if those above have this many times as many rows, if it is so many
 #: times as wide (in logarithms) as the next one among modes that may be rare, and so many standard errors of two counts.
-_GAP, _WIDEST, _SURE = 2.0, 2.0, 4.0
+_GAP, _WIDEST, _SURE = 1.5, 2.0, 4.0
 #: Modes of fewer rows than this make no gap.
 _COUNTED = 5
 #: A mode that keeps to so much less of the time than a typical mode does, and is small, is an episode.

@@ -1,0 +1,132 @@
+"""From labelled rows to a catalogue: evidence, roles and families of the modes that hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coad._typing import FloatArray, IntArray
+from coad.modes import consensus
+from coad.modes.catalogue import ModeTable, describe
+from coad.modes.families import families
+from coad.modes.gaps import gaps_among
+from coad.modes.inputs import FrontRows
+from coad.modes.roles import assign_roles, roles_by_family, time_isolation
+from coad.modes.spread import log_evidence, spread_of_modes
+from coad.training.duo import Duo
+from coad.training.model import Blueprint
+
+if TYPE_CHECKING:
+    from coad.modes.estimator import CoincidenceModes
+
+__all__ = ["LEAST_ROWS", "Found", "described", "nothing_found"]
+
+#: Rows that families of modes are asked of.
+_FAMILY_ROWS = 20_000
+#: A mode of fewer rows is not worth a line.
+LEAST_ROWS = 5
+
+
+@dataclass(frozen=True)
+class Found:
+    """A catalogue and the networks behind it; without modes there are none."""
+
+    duo: Duo | None
+    blueprints: tuple[Blueprint, Blueprint]
+    table: ModeTable
+    sizes: FloatArray
+    labels: IntArray
+    p_value: float
+    reason: str = ""
+    slow: float = 0.0  #: how much of the coincidence is left if one input is moved in time
+
+
+def described(
+    model: CoincidenceModes,
+    duo: Duo,
+    blueprints: tuple[Blueprint, Blueprint],
+    data: FrontRows,
+    both: tuple[FloatArray, FloatArray],
+    labels: IntArray,
+    own: list[IntArray],
+    fold: IntArray,
+    time: Any,
+    p_value: float,
+    rng: np.random.Generator,
+) -> Found:
+    a, b = both
+    k, mean = a.shape[2], (a.mean(0), b.mean(0))
+    sizes = np.maximum(np.bincount(labels[labels >= 0], minlength=k) / max(1, (labels >= 0).sum()), 1e-6)
+    isolation = None
+    if time is not None:
+        isolation = time_isolation(labels, np.argsort(np.asarray(time), kind="stable"), k)
+    spread = spread_of_modes(log_evidence(*mean, sizes), model.max_rare, rng)
+    sure = consensus.posterior(*mean, sizes)[0]
+    rows = np.flatnonzero(fold < len(a))  # with a single member, only its held-out rows are honest
+    honest_a, honest_b = a[fold[rows], rows], b[fold[rows], rows]
+    codes = None if data.context is None else data.context.numpy()[rows]
+    found = [
+        mode
+        for mode in describe(honest_a, honest_b, labels, sure, own, codes)
+        if mode.rows >= LEAST_ROWS and mode.p_value <= model.significance / k
+    ]
+    if len(found) < 2:
+        return nothing_found(
+            blueprints, len(labels), p_value, "no mode holds on rows that training did not see"
+        )
+    listed = np.array([mode.mode for mode in found])
+    roles = assign_roles(
+        np.array([mode.size for mode in found]),
+        model.max_rare,
+        None if isolation is None else isolation[listed],
+        spread[listed],
+        len(labels),
+    )
+    table = ModeTable.rarest_first(
+        replace(mode, role=role, reason=reason) for mode, (role, reason) in zip(found, roles, strict=True)
+    )
+    if sum(mode.role == "rare" for mode in table) > 1:
+        table = _by_family(model, table, data, mean, labels, isolation, spread, rng.spawn(1)[0])
+    return Found(duo, blueprints, table, sizes, labels, p_value)
+
+
+def nothing_found(blueprints: tuple[Blueprint, Blueprint], n: int, p_value: float, reason: str) -> Found:
+    """A catalogue without modes, and why."""
+    return Found(None, blueprints, ModeTable(), np.zeros(0), np.full(n, -1), p_value, reason)
+
+
+def _by_family(
+    model: CoincidenceModes,
+    table: ModeTable,
+    data: FrontRows,
+    both: tuple[FloatArray, FloatArray],
+    labels: IntArray,
+    isolation: FloatArray | None,
+    spread: FloatArray,
+    rng: np.random.Generator,
+) -> ModeTable:
+    """The catalogue in which small variants of larger modes are no rare modes, where these are usual."""
+    listed = np.sort([mode.mode for mode in table])
+    place = np.full(both[0].shape[1] + 1, -1)  # the last is for rows without a mode
+    place[listed] = np.arange(len(listed))
+    known = place[labels]
+    gaps = gaps_among(data, rng)
+    touching = None if gaps is None else gaps.touching(known, len(listed))
+    some = np.sort(rng.permutation(len(known))[:_FAMILY_ROWS])
+    a, b = (votes[some][:, listed] for votes in both)
+    family = families(a, b, known[some], touching, model.max_rare)
+    of = {mode.mode: mode for mode in table}
+    roles = roles_by_family(
+        [(of[k].role, of[k].reason) for k in listed],
+        np.array([of[k].size for k in listed]),
+        family,
+        model.max_rare,
+        None if isolation is None else isolation[listed],
+        spread[listed],
+        listed,
+    )
+    return ModeTable.rarest_first(
+        replace(of[k], role=role, reason=reason) for k, (role, reason) in zip(listed, roles, strict=True)
+    )

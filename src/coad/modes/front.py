@@ -1,0 +1,96 @@
+"""The coordinates that a fit looks at the rows in: which of several suits the data, asked of rows held out."""
+
+from __future__ import annotations
+
+import logging
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from coad._typing import ArrayLike, BoolArray
+from coad.modes.canonical import canonical_maps
+from coad.modes.inputs import Front, FrontRows
+from coad.modes.objective import chance_table, joint_table, mutual_information
+from coad.modes.plan import blueprints_of_modes, held_out, plan_for
+from coad.modes.training import build, responsibilities, train_on_table
+
+if TYPE_CHECKING:
+    from coad.modes.estimator import CoincidenceModes
+
+__all__ = ["choose_front"]
+
+log = logging.getLogger(__name__)
+
+#: The trial that chooses the scale.
+_TRIAL_STEPS, _TRIAL_ROWS = 80, 1500
+#: Rows that the coordinates shared by both inputs are taken from.
+_MAPPED_ROWS = 20_000
+#: What suits the data better shows clearly; a small difference is noise.
+_CLEARLY = 1.1
+
+
+def choose_front(
+    model: CoincidenceModes,
+    arrays: tuple[NDArray[np.float32], NDArray[np.float32]],
+    labels: NDArray[Any] | None,
+    modes: int,
+    group: ArrayLike | None,
+    rng: np.random.Generator,
+) -> FrontRows:
+    """Rows scaled by one factor, or as shares clearly more on rows that a short training has not seen.
+
+    The others are the coordinates that the inputs share, and each column by itself.
+    """
+    by_columns = FrontRows(arrays, tuple(Front.fit(x, labels) for x in arrays), labels)
+    pooled = tuple(Front.fit(x, labels, pooled=True) for x in arrays)
+    if not by_columns.flat or all(front.factors is None for front in pooled):
+        return by_columns
+    n = len(by_columns)
+    held = held_out(n, group, rng)
+    many = np.sort(rng.permutation(n)[:_MAPPED_ROWS])
+    maps = canonical_maps(by_columns.side(0, many).numpy(), by_columns.side(1, many).numpy(), held[many])
+    fronts = {"by one factor": pooled}
+    if maps is not None:
+        fronts["canonical"] = tuple(
+            replace(front, factors=factors) for front, factors in zip(by_columns.fronts, maps, strict=True)
+        )
+    fronts["by columns"] = by_columns.fronts
+    some = np.sort(rng.permutation(n)[:_TRIAL_ROWS])
+    part = arrays[0][some], arrays[1][some]
+    own = None if labels is None else labels[some]
+    seed = int(rng.integers(2**30))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # trials side by side: small products gain nothing from threads of their own
+    try:
+        with ThreadPoolExecutor(threads, initializer=lambda: torch.set_num_threads(1)) as pool:
+            trial = partial(_shared, model, modes, held[some], seed)
+            values = list(pool.map(trial, (FrontRows(part, front, own) for front in fronts.values())))
+    finally:
+        torch.set_num_threads(threads)
+    best, most = pooled, -math.inf
+    for (name, front), value in zip(fronts.items(), values, strict=True):
+        log.info("shared on held-out rows: %.3f nats, scaled %s", value, name)
+        if value > (_CLEARLY * most if most > 0 else most):
+            best, most = front, value
+    return FrontRows(arrays, best, labels)
+
+
+def _shared(model: CoincidenceModes, modes: int, held: BoolArray, seed: int, data: FrontRows) -> float:
+    """The information that a short training finds on rows it has not seen, beyond a shuffled pairing's."""
+    data, rng = data.ready(), np.random.default_rng(seed)
+    plan = replace(plan_for(model, data, len(data), rng), steps=_TRIAL_STEPS)
+    duo = build(blueprints_of_modes(model.net, data), [seed], modes, sharp=True)
+    train_on_table(data, plan, duo, torch.from_numpy((~held).astype(np.float32))[None])
+    a, b = (torch.from_numpy(x[:, held]) for x in responsibilities(duo, data))
+    weight = torch.ones(a.shape[:2])
+    context = None if data.context is None else data.context[torch.from_numpy(held)]
+    chance = chance_table(a, b, weight, context)
+    values = [joint_table(a, x, weight) for x in (b, b[:, torch.from_numpy(rng.permutation(b.shape[1]))])]
+    real, shuffled = (float(mutual_information(table, chance).mean()) for table in values)
+    return real - shuffled
