@@ -6,13 +6,13 @@ import gzip
 import hashlib
 import os
 import sys
-import tempfile
 import urllib.request
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from coad._files import written_whole
 from coad.exceptions import FileError
 
 __all__ = ["RemoteFile", "cache_dir", "fetch", "read_unpacked"]
@@ -116,7 +116,9 @@ def _download(file: RemoteFile, target: Path, files: Sequence[RemoteFile], place
             failures.append(f"{url}: {error}")
             continue
         _verify(content, file.sha256, url)
-        return _write_atomically(target / file.name, packed)
+        with written_whole(target / file.name) as draft:
+            draft.write_bytes(packed)
+        return target / file.name
     reason = f"{file.name} was not found and could not be downloaded ({'; '.join(failures)})"
     raise FileError(_advice(files, places, reason))
 
@@ -128,19 +130,6 @@ def _verify(content: bytes, sha256: str, where: str) -> None:
             f"{where} is not the file that was published: the sha256 of its unpacked content is "
             f"{actual}, expected {sha256}; delete it and fetch it again"
         )
-
-
-def _write_atomically(path: Path, content: bytes) -> Path:
-    """Write beside the goal and rename, so that an interrupted download leaves no half file."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        os.replace(temporary, path)
-    except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
-        raise FileError(f"{path} cannot be written: {error}") from error
-    return path
 
 
 def _advice(files: Sequence[RemoteFile], places: Sequence[Path], reason: str) -> str:

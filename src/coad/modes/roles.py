@@ -73,7 +73,12 @@ def assign_roles(
         elif spread is not None and spread[k] >= _ANYWHERE and part > _SMALL * typical:
             found.append(("rare", f"{part:.2%} of the rows, which come with any of the other modes"))
         elif gap is not None:
-            found.append(("regime", f"{part:.2%} of the rows, above the gap in the sizes, at {gap[0]:.2%}"))
+            found.append(
+                (
+                    "regime",
+                    f"{part:.2%} of the rows, above the gap in the sizes: below it are at most {gap[0]:.2%}",
+                )
+            )
         else:
             found.append(("regime", f"{part:.2%} of the rows, over a third of a typical row's mode"))
     return found
