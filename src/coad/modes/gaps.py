@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.spatial import cKDTree
+from sklearn.neighbors import NearestNeighbors
 
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.modes.consensus import compact, renumbered
@@ -72,8 +72,8 @@ class Gaps:
         if fewer < _LEAST_ROWS:
             return False
         near = min(_NEAREST, fewer - 1)
-        _, found = cKDTree(self.rows[rows]).query(self.rows[rows], k=near + 1)
-        mixed = own[found[:, 1:]] != own[:, None]
+        found = NearestNeighbors(n_neighbors=near).fit(self.rows[rows]).kneighbors(return_distance=False)
+        mixed = own[found] != own[:, None]
         return bool(mixed.sum() <= _MIXED * near * fewer)
 
     def apart(self, labels: IntArray) -> Apart:

@@ -116,7 +116,8 @@ def find_modes(
                 pooled = np.eye(int(labels.max()) + 1)[np.maximum(mode, 0)] * (mode >= 0)[:, None]
                 before = consensus.agreed(a @ pooled, b @ pooled, labels)
                 after = consensus.agreed(*_honest(*responsibilities(duo, data), fold), labels)
-                if (after < _LOST * before).any():
+                counted = np.bincount(labels[labels >= 0]) >= LEAST_ROWS
+                if (after < _LOST * before)[counted].any():
                     duo = teach(labels, 2, like=first, mode=mode)
             a, b = responsibilities(duo, data)
             labels = consensus.relabelled(a.mean(0), b.mean(0), labels)

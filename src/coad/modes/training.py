@@ -143,8 +143,8 @@ def trained(
     with ThreadPoolExecutor(len(parts), initializer=lambda: torch.set_num_threads(1)) as pool:
         states = [duo.state_dict() for duo in pool.map(one, parts)]
     whole = build(blueprints, members, outputs, sharp=sharp, mode=mode)
-    both = {name: torch.cat([state[name] for state in states]) for name in states[0] if name != "mode"}
-    whole.load_state_dict(both, strict=False)  # the outputs' modes are all members' own
+    stacked = {name: torch.cat([state[name] for state in states]) for name in states[0] if name != "mode"}
+    whole.load_state_dict(stacked if mode is None else {**stacked, "mode": states[0]["mode"]})
     return whole
 
 
