@@ -551,6 +551,22 @@ def sorted_desk(tmp_path_factory):
         yield desk, first, second
 
 
+def test_what_is_asked_while_events_are_being_sorted_is_answered(sorted_desk, monkeypatch):
+    base = sorted_desk[0].base
+    other = Explorer(base.model, base.recipe, base.scored, base.marks, names=base.names)
+    counting, answers = other.insight._numbers, []
+
+    def asked_meanwhile(*arguments):
+        monkeypatch.setattr(other.insight, "_numbers", counting)
+        answers.append((other.kinds(), other.look(View(*other.study.start))["cards"][0]["kind"]))
+        return counting(*arguments)
+
+    monkeypatch.setattr(other.insight, "_numbers", asked_meanwhile)
+    other.insight.prepare()
+    assert answers == [([], None)]
+    assert [one["events"] for one in other.kinds()] == [one["events"] for one in base.kinds()]
+
+
 def test_kinds_are_found_named_filtered_and_dismissed(sorted_desk):
     desk, first, second = sorted_desk
     kinds = desk.base.kinds()

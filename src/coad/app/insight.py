@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,15 @@ _RESAMPLES = 8
 _STRETCH = 10  # a stretch of time is such a part of a window
 
 
+@dataclass(frozen=True)
+class _Sorted:
+    """Kinds, the name that this sorting has, and the events of each: one thing, so that nobody sees a part of it."""
+
+    kinds: Kinds
+    digest: str
+    counts: tuple[int, ...]
+
+
 class Insight:
     """Attributions on demand, and kinds of the flagged events once they are found."""
 
@@ -36,9 +46,7 @@ class Insight:
         self.model, self.study, self.usual = model, study, usual
         #: Without scaling, a network has no row that stands for "nothing there".
         self.can_explain = model.scaler_s_ is not None
-        self._found: Kinds | None = None
-        self._digest = ""
-        self._counts: list[int] = []
+        self._sorted: _Sorted | None = None  # set by the thread that sorts, while others ask
         self._kind = np.full(len(study.scored), _UNKNOWN, dtype=np.int16)
         self._lock = threading.Lock()
 
@@ -47,67 +55,68 @@ class Insight:
     @property
     def kinds_known(self) -> bool:
         """Whether the events have been sorted."""
-        return self._found is not None
+        return self._sorted is not None
 
     def prepare(self) -> None:
         """Find the kinds of the events at the chosen thresholds, if there are events enough."""
         from coad.kinds import find_kinds
 
         peaks = self.study.events.peak
-        if self._found is not None or len(peaks) < _FEWEST:
+        if self._sorted is not None or len(peaks) < _FEWEST:
             return
         some = sampled(peaks, _SORTED)
         flags = np.ones(len(some), dtype=np.bool_)
         found = find_kinds(self.model, **self._inputs(some), flags=flags, n_resamples=_RESAMPLES)
         self._kind[some] = found.label
-        self._digest = hashlib.sha256(np.round(found.model.means, 6).tobytes()).hexdigest()[:10]
-        self._found = found
-        numbers = self._numbers(peaks)
-        self._counts = [int((numbers == kind).sum()) for kind in range(found.n_kinds)]
+        digest = hashlib.sha256(np.round(found.model.means, 6).tobytes()).hexdigest()[:10]
+        numbers = self._numbers(peaks, found)
+        self._sorted = _Sorted(
+            found, digest, tuple(int((numbers == kind).sum()) for kind in range(found.n_kinds))
+        )
 
     def part(self, kept: IntArray, study: Study, usual: UsualRows) -> Insight:
         """The same kinds for some of the pairs."""
         other = Insight(self.model, study, usual)
-        other._found, other._digest, other._counts = self._found, self._digest, self._counts
+        other._sorted = self._sorted
         other._kind = self._kind[kept]
         return other
 
     def kinds(self) -> list[dict[str, Any]]:
         """The kinds found, each with its events and how firmly it stands."""
-        if self._found is None:
+        known = self._sorted
+        if known is None:
             return []
         return [
             {
-                "kind": self._key(kind),
+                "kind": f"{known.digest}-{kind}",
                 "label": f"kind {kind + 1}",
-                "events": self._counts[kind],
-                "stability": float(self._found.kind_stability[kind]),
+                "events": known.counts[kind],
+                "stability": float(known.kinds.kind_stability[kind]),
                 "name": "",
                 "dismissed": False,
             }
-            for kind in range(self._found.n_kinds)
+            for kind in range(known.kinds.n_kinds)
         ]
 
     def kinds_of(self, pairs: IntArray) -> list[str]:
         """The kind of each pair, the strongest of an event; empty where it belongs to none."""
-        return [self._key(int(kind)) if kind >= 0 else "" for kind in self._numbers(pairs)]
+        known = self._sorted
+        if known is None:
+            return [""] * len(pairs)
+        numbers = self._numbers(pairs, known.kinds)
+        # The digest: a name that another sorting does not share, so that notes are not mixed up.
+        return [f"{known.digest}-{kind}" if kind >= 0 else "" for kind in numbers.tolist()]
 
-    def _numbers(self, pairs: IntArray) -> IntArray:
+    def _numbers(self, pairs: IntArray, found: Kinds) -> IntArray:
         """Kinds by number; pairs that were never looked at are looked at now, some thousands at a time."""
-        if self._found is None:
-            return np.full(len(pairs), _UNKNOWN)
         with self._lock:
             new = pairs[self._kind[pairs] == _UNKNOWN][:_SORTED]
             if len(new):
                 from coad._kind_features import event_features
 
                 s, q, labels = self._inputs(new).values()
-                self._kind[new] = self._found.model.assign(event_features(self.model, s, q, labels))
+                self._kind[new] = found.model.assign(event_features(self.model, s, q, labels))
         return np.asarray(self._kind[pairs].astype(np.int64))
-
-    def _key(self, kind: int) -> str:
-        """A name for a kind that another sorting does not share, so that notes are not mixed up."""
-        return f"{self._digest}-{kind}"
 
     def _inputs(self, pairs: IntArray) -> dict[str, Any]:
         scored = self.study.scored
