@@ -25,7 +25,15 @@ from coad.training.configure import (
 )
 from coad.training.duo import StoredRows
 from coad.training.heads import plausible_rate, train_heads
-from coad.training.inputs import as_context, as_pair, reject_constant, scaled_blocks, unpacked
+from coad.training.inputs import (
+    as_context,
+    as_pair,
+    check_names,
+    column_names,
+    reject_constant,
+    scaled_blocks,
+    unpacked,
+)
 from coad.training.judge import Evaluation, judge
 from coad.training.model import Fitted, SeedReport, absorb
 from coad.training.split import Split, hold_out
@@ -174,6 +182,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         betas = checked_betas(self)
         s, q, context, group, time = unpacked(s, q, context, group, time)
         rows_s, rows_q = as_pair(s, q, least=LEAST_ROWS)
+        self.names_s_, self.names_q_ = column_names(s), column_names(q)
         self.context_ = None
         if self.context is not None:
             from coad.modes.context import fitted_context
@@ -377,6 +386,9 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
 
         return refit(self, s, q, context)
 
+    #: The columns of the fit, if it was on tables; models from files check theirs by their recipe.
+    names_s_: tuple[str, ...] | None = None
+    names_q_: tuple[str, ...] | None = None
     #: Kinds that were dismissed; see :mod:`coad.dismissal`. ``kinds_`` is what :func:`find_kinds` found last.
     dismissed_: tuple[Any, ...] = ()
     kinds_: Any = None
@@ -407,6 +419,8 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
     def _prepared(self, s: Any, q: Any, context: Any) -> tuple[Any, Any, Any]:
         s, q, context, _, _ = unpacked(s, q, context, None, None)
         rows_s, rows_q = as_pair(s, q)
+        check_names(s, self.names_s_, "s")
+        check_names(q, self.names_q_, "q")
         for name, rows, shape in (("s", rows_s, self.shape_s_), ("q", rows_q, self.shape_q_)):
             if rows.shape[1:] != tuple(shape):
                 raise InputError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "checked_modes",
+    "checked_time",
     "reject_unique",
     "warn_of_batch",
     "warn_of_columns",
@@ -29,16 +31,37 @@ _FEW = 8
 #: From this part of the coincidence on that is left after one input is moved in time, it is said.
 _SLOW = 0.2
 _SAMPLE = 4000
+_TINY = 1e-300
+#: Each setting that is a number: the least and the most that it may be, and whether it is a whole one.
+_SETTINGS: tuple[tuple[str, float, float, bool], ...] = (
+    ("max_rare", _TINY, 0.5, False),
+    ("smallest", _TINY, 0.5, False),
+    ("n_seeds", 1, math.inf, True),
+    ("n_modes", -math.inf, math.inf, True),
+    ("steps", 1, math.inf, True),
+    ("batch_size", 2, math.inf, True),
+    ("micro_batch", 1, math.inf, True),
+    ("lr", _TINY, 1.0, False),
+    ("jitter", 0, 2.0, False),
+    ("significance", _TINY, 1.0, False),
+)
+_OPTIONAL = ("n_modes", "steps", "batch_size", "micro_batch", "jitter")
 
 
 def checked_modes(model: CoincidenceModes, n: int) -> int:
     """How many modes to start with; the other settings are checked with it."""
-    if not 0.0 < float(model.max_rare) <= 0.5:
-        raise InputError(f"max_rare must lie in (0, 0.5], not {model.max_rare!r}")
-    if not 0.0 < float(model.smallest) <= 0.5:
-        raise InputError(f"smallest must lie in (0, 0.5], not {model.smallest!r}")
-    if int(model.n_seeds) < 1:
-        raise InputError(f"n_seeds must be at least 1, not {model.n_seeds!r}")
+    for name, low, high, whole in _SETTINGS:
+        value = getattr(model, name)
+        if value is None and name in _OPTIONAL:
+            continue
+        kind = numbers.Integral if whole else numbers.Real
+        good = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+        if not good or not low <= value <= high:
+            least = "more than 0" if low == _TINY else f"at least {low:g}"
+            most = "" if high == math.inf else f" and at most {high:g}"
+            raise InputError(
+                f"{name} must be a {'whole ' if whole else ''}number of {least}{most}, not {value!r}"
+            )
     if model.n_modes is None:
         return min(MOST_MODES, n // ROWS_A_MODE)
     k = int(model.n_modes)
@@ -53,6 +76,18 @@ def checked_modes(model: CoincidenceModes, n: int) -> int:
             f"give at least {k * ROWS_A_MODE:,} rows or n_modes of {n // ROWS_A_MODE} or fewer"
         )
     return k
+
+
+def checked_time(time: Any, n: int) -> NDArray[Any] | None:
+    """The time of each row, if it is known."""
+    if time is None:
+        return None
+    when = np.asarray(time.to_numpy() if hasattr(time, "to_numpy") else time)
+    if when.shape != (n,):
+        raise InputError(f"time has shape {when.shape}, but there are {n:,} rows")
+    if when.dtype.kind in "fmM" and np.isnan(when).any():
+        raise InputError("time has missing values; fill them in or drop those rows")
+    return when
 
 
 def reject_unique(labels: NDArray[Any] | None) -> None:

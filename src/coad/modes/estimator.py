@@ -15,6 +15,7 @@ from coad.inference import MAX_PLAUSIBLE_RATE
 from coad.modes.catalogue import ModeTable
 from coad.modes.checks import (
     checked_modes,
+    checked_time,
     reject_unique,
     warn_of_batch,
     warn_of_columns,
@@ -30,7 +31,7 @@ from coad.modes.pipeline import find_modes
 from coad.modes.roles import Role
 from coad.training.configure import seed_of
 from coad.training.duo import Duo
-from coad.training.inputs import as_context, as_pair, reject_constant, unpacked
+from coad.training.inputs import as_context, as_pair, check_names, column_names, reject_constant, unpacked
 from coad.training.judge import Evaluation, judge
 
 __all__ = ["CoincidenceModes"]
@@ -69,6 +70,9 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     (3, ['rare', 'regime', 'regime'], np.True_)
     """
 
+    #: The columns of the fit, if it was on tables; models from files check theirs by their recipe.
+    names_s_: tuple[str, ...] | None = None
+    names_q_: tuple[str, ...] | None = None
     dismissed_: tuple[Any, ...] = ()  #: kinds are not dismissed here: a mode's role is changed instead
 
     def __init__(
@@ -122,6 +126,8 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         rows_s, rows_q = as_pair(s, q, least=100)
         n = len(rows_s)
         modes = checked_modes(self, n)
+        time = checked_time(time, n)
+        self.names_s_, self.names_q_ = column_names(s), column_names(q)
         labels = as_context(context, n)
         reject_unique(labels)
         for name, rows in (("s", rows_s), ("q", rows_q)):
@@ -177,11 +183,13 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     @property
     def status_(self) -> str:
         """``"found"``, or ``"no coincidence"`` if the catalogue is empty."""
+        self._check_fitted()
         return "found" if len(self.modes_) else "no coincidence"
 
     @property
     def alpha_(self) -> float:
         """The anomaly rate: the part of the rows that is in rare modes."""
+        self._check_fitted()
         return float(sum(self.sizes_[mode.mode] for mode in self.modes_.rare))
 
     alpha_how_ = "the part of the rows in rare modes"
@@ -286,6 +294,8 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     def _prepared(self, s: Any, q: Any, context: Any) -> FrontRows:
         s, q, context, _, _ = unpacked(s, q, context, None, None)
         rows_s, rows_q = as_pair(s, q)
+        check_names(s, self.names_s_, "s")
+        check_names(q, self.names_q_, "q")
         for name, rows, shape in (("s", rows_s, self.shape_s_), ("q", rows_q, self.shape_q_)):
             if rows.shape[1:] != tuple(shape):
                 raise InputError(

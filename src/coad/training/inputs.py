@@ -13,12 +13,23 @@ from coad.exceptions import CoadWarning, InputError
 from coad.pairs import Pairs
 from coad.scaling import Scaler
 
-__all__ = ["as_context", "as_pair", "as_rows", "reject_constant", "scaled_blocks", "unpacked"]
+__all__ = [
+    "as_context",
+    "as_pair",
+    "as_rows",
+    "check_names",
+    "column_names",
+    "reject_constant",
+    "scaled_blocks",
+    "unpacked",
+]
 
 #: Rows that are scaled and scored at a time, and bytes: networks are slower where a block leaves the caches.
 _BLOCK, _BLOCK_BYTES = 1024, 2**25
 #: From so many values on, two threads are worth starting for a sum.
 _LARGE = 2**20
+#: Rows that are asked whether float32 holds them, and what it may be off by, as part of a column's range.
+_SAMPLE, _ROUNDED = 4_000, 0.01
 
 
 def unpacked(s: Any, q: Any, context: Any, group: Any, time: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -44,21 +55,43 @@ def as_pair(s: Any, q: Any, *, least: int = 1) -> tuple[NDArray[np.float32], NDA
             f"s has {len(rows_s):,} rows and q has {len(rows_q):,}; row i of both must be the same moment"
         )
     if len(rows_s) < least:
-        raise InputError(f"{len(rows_s):,} rows are too few to learn from; coad needs at least {least} pairs")
+        what = (
+            f"are too few to learn from; coad needs at least {least} pairs" if least > 1 else "hold nothing"
+        )
+        raise InputError(f"{len(rows_s):,} rows {what}")
+    if least > 1:  # a fit; single rows tell nothing about the width of a column
+        for given, rows, name in ((s, rows_s, "s"), (q, rows_q, "q")):
+            _reject_rounded(given, rows, name)
     return rows_s, rows_q
+
+
+def column_names(x: Any) -> tuple[str, ...] | None:
+    """The names of a table's columns; None for arrays, which have none."""
+    return tuple(str(c) for c in x.columns) if hasattr(x, "columns") else None
+
+
+def check_names(x: Any, known: tuple[str, ...] | None, name: str) -> None:
+    """A table must have the columns of the fit, in their order; arrays are taken as they come.
+
+    >>> check_names([[1.0]], ("a",), "s")
+    """
+    names = column_names(x)
+    if known is None or names is None or names == known:
+        return
+    place = next(
+        (i for i, (a, b) in enumerate(zip(names, known, strict=False)) if a != b), min(len(names), len(known))
+    )
+    found, wanted = (one[place] if place < len(one) else "nothing" for one in (names, known))
+    raise InputError(
+        f"column {place} of {name} is {found!r}, but the model was fitted with {wanted!r} there; "
+        "give the columns of the fit in their order"
+    )
 
 
 def as_rows(x: Any, name: str) -> NDArray[np.float32]:
     """One input as float32, (n, features), (n, channels, time) or (n, c, h, w)."""
-    columns = [str(c) for c in x.columns] if hasattr(x, "columns") else None
-    if hasattr(x, "detach"):
-        x = x.detach().cpu().numpy()
-    elif hasattr(x, "to_numpy"):
-        x = x.to_numpy()
-    try:
-        array = np.asarray(x)
-    except ValueError as error:
-        raise InputError(f"{name} is not a regular array: {error}") from error
+    columns = column_names(x)
+    array = _as_array(x, name)
     if array.dtype.kind in "iub":
         warnings.warn(
             f"{name} holds {array.dtype} numbers; they are taken as measurements, not as categories "
@@ -81,8 +114,42 @@ def as_rows(x: Any, name: str) -> NDArray[np.float32]:
         rows = np.ascontiguousarray(array, dtype=np.float32)
     # The sum is finite unless a value is not, or values are too large to be summed: then look closer.
     if not np.isfinite(_sum(rows)):
-        _reject_non_finite(rows, name, columns)
+        _reject_non_finite(rows, name, None if columns is None else list(columns))
     return rows
+
+
+def _as_array(x: Any, name: str) -> NDArray[Any]:
+    if hasattr(x, "toarray"):
+        raise InputError(f"{name} is a sparse matrix; pass {name}.toarray()")
+    if np.ma.isMaskedArray(x) and np.ma.getmaskarray(x).any():
+        raise InputError(f"{name} has masked values; fill them in or drop those rows")
+    if hasattr(x, "detach"):
+        x = x.detach().cpu().numpy()
+    elif hasattr(x, "to_numpy"):
+        x = x.to_numpy()
+    try:
+        return np.asarray(x)
+    except ValueError as error:
+        raise InputError(f"{name} is not a regular array: {error}") from error
+
+
+def _reject_rounded(given: Any, rows: NDArray[np.float32], name: str) -> None:
+    """A column that float32 cannot hold, a small change on a large offset, would be noise without a word."""
+    array = _as_array(given, name)
+    if array.dtype == np.float32 or array.dtype.kind not in "iuf":
+        return
+    step = max(1, len(rows) // _SAMPLE)
+    exact = array[::step].reshape(len(rows[::step]), -1).astype(np.float64)
+    off = np.abs(rows[::step].reshape(exact.shape) - exact).max(0)
+    low, high = exact.min(0), exact.max(0)
+    lost = np.flatnonzero(off > _ROUNDED * (high - low))
+    lost = lost[high[lost] > low[lost]]
+    if len(lost):
+        column = int(lost[0])
+        raise InputError(
+            f"column {column} of {name} goes from {low[column]:.9g} to {high[column]:.9g}, which float32 cannot hold; "
+            "subtract its mean and divide by its width first"
+        )
 
 
 def _sum(rows: NDArray[np.float32]) -> float:

@@ -1,0 +1,91 @@
+"""What estimators take and what they refuse: widths that float32 cannot hold, tables in another order, odd settings."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_matrix
+
+pytest.importorskip("torch")
+
+from coad import CoAD, CoincidenceModes
+from coad.exceptions import InputError, NotFittedError
+from coad.training.inputs import as_pair
+
+KINDS = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [300, 250, 30]))
+
+
+def inputs(offset=0.0, factor=1.0):
+    rng = np.random.default_rng(1)
+    s, q = (4 * np.eye(3)[KINDS] + rng.normal(size=(len(KINDS), 3)) * 0.5 for _ in range(2))
+    return factor * s + offset, q
+
+
+@pytest.mark.parametrize(("offset", "factor"), [(1e8, 1.0), (1e9, 1.0), (0.0, 1e-200), (-1e12, 1e3)])
+@pytest.mark.parametrize("model", [CoincidenceModes(), CoAD()])
+def test_a_column_that_float32_cannot_hold_is_refused_with_its_number(model, offset, factor):
+    with pytest.raises(
+        InputError, match=r"column \d of s goes from .* float32 cannot hold; subtract its mean"
+    ):
+        model.fit(*inputs(offset, factor))
+
+
+def test_offsets_that_float32_can_hold_pass_and_so_do_constants_and_a_single_row():
+    s, q = inputs(1e5)
+    s = np.column_stack([s, np.full(len(s), 0.1 + 1e9)])
+    assert as_pair(s, q, least=100)[0].shape == s.shape
+    assert as_pair(s[:1] + 1e9, q[:1])[0].shape == (1, 4)
+
+
+def test_sparse_and_masked_inputs_are_refused():
+    s, q = inputs()
+    with pytest.raises(InputError, match=r"s\.toarray\(\)"):
+        CoincidenceModes().fit(csr_matrix(s), q)
+    with pytest.raises(InputError, match="q has masked values"):
+        CoincidenceModes().fit(s, np.ma.masked_less(q, 0))
+
+
+@pytest.mark.parametrize("model", [CoincidenceModes(steps=40, random_state=0), CoAD(epochs=3, n_seeds=1)])
+def test_a_table_must_have_the_columns_of_the_fit_in_their_order(model):
+    s, q = (pd.DataFrame(x, columns=list("abc")) for x in inputs())
+    model.fit(s, q)
+    assert len(model.predict(s, q)) == len(s)
+    assert len(model.predict(s.to_numpy(), q)) == len(s)
+    with pytest.raises(InputError, match="column 0 of s is 'c', but the model was fitted with 'a' there"):
+        model.predict(s[["c", "b", "a"]], q)
+    with pytest.raises(InputError, match="column 2 of q is 'nothing'"):
+        model.predict(s, q[["a", "b"]])
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("steps", -5), ("steps", 2.5), ("steps", 0), ("micro_batch", 0), ("batch_size", -1), ("lr", 0), ("lr", -1.0),
+        ("lr", np.nan), ("lr", 1e6), ("jitter", -1), ("jitter", 5), ("significance", 0), ("significance", 2),
+        ("max_rare", "a"), ("max_rare", None), ("max_rare", 0), ("n_modes", "x"), ("n_modes", 2.7), ("n_seeds", 0),
+        ("n_seeds", True),
+    ],
+)  # fmt: skip
+def test_a_setting_that_makes_no_sense_is_refused_by_name(setting, value):
+    with pytest.raises(InputError, match=setting):
+        CoincidenceModes(**{setting: value}).fit(*inputs())
+
+
+def test_time_must_have_a_value_for_each_row():
+    s, q = inputs()
+    with pytest.raises(InputError, match="time has shape"):
+        CoincidenceModes().fit(s, q, time=np.arange(5))
+    with pytest.raises(InputError, match="time has missing values"):
+        CoincidenceModes().fit(s, q, time=np.full(len(s), np.nan))
+
+
+def test_nothing_is_said_before_the_fit():
+    for name in ("status_", "alpha_"):
+        with pytest.raises(NotFittedError):
+            getattr(CoincidenceModes(), name)
+
+
+def test_no_rows_at_all_are_refused_in_words_that_fit():
+    s, q = inputs()
+    model = CoincidenceModes(steps=40, random_state=0).fit(s, q)
+    with pytest.raises(InputError, match="0 rows hold nothing"):
+        model.predict(s[:0], q[:0])
