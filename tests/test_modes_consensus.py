@@ -138,3 +138,15 @@ def test_coincidence_of_groups_is_counted_within_the_context():
     near = s[:, None].astype(float), q[:, None].astype(float)
     assert evidence.coincident(*near).tolist() == [True]
     assert evidence.coincident(*near, regime).tolist() == [False]
+
+
+def test_modes_that_are_surely_independent_are_one_whatever_lies_between_them():
+    many, few = np.full((2, 2), 500), np.full((2, 2), 20)
+
+    def apart(one, other):
+        return True
+
+    assert merging.merge_map(many, 0.15, apart).tolist() == [0, 0]
+    assert merging.merge_map(few, 0.15, apart).tolist() == [0, 1], "so few rows prove nothing"
+    alike = np.array([[700, 300], [300, 700]])
+    assert merging.merge_map(alike, 0.15, apart).tolist() == [0, 1]

@@ -33,7 +33,8 @@ def scaled(x):
     return ((x - x.mean(axis=0)) / x.std(axis=0)).astype(np.float32)
 
 
-def test_canonical_directions_solve_the_eigenproblem_that_defines_them():
+def test_canonical_directions_solve_the_eigenproblem_that_defines_them(monkeypatch):
+    monkeypatch.setattr(canonical, "_CLUSTERS", 0)  # directions alone
     s, q = (scaled(x) for x in plant()[:2])
     held = np.arange(len(s)) % 3 == 0
     map_s, map_q = canonical_maps(s, q, held)
@@ -51,6 +52,20 @@ def test_canonical_directions_solve_the_eigenproblem_that_defines_them():
     assert np.all(r > 0.29)
     widths = np.sqrt(np.diag(direction.T @ a @ direction))
     np.testing.assert_allclose(widths, r / np.sqrt(np.square(r).mean()), rtol=1e-3)
+
+
+def test_a_direction_that_tells_a_place_in_the_midst_of_the_other_input_is_kept():
+    rng = np.random.default_rng(0)
+    kind = np.where(rng.random(3000) < 0.04, 4, rng.integers(4, size=3000))
+    corner = 5 * np.array([[1, 0], [0, 1], [-1, 0], [0, -1], [0, 0]])
+    s = rng.normal(size=(3000, 40))
+    s[:, :2] += corner[kind] / 2
+    s[:, 2] += 5 * (kind == 4)
+    q = corner[kind] + rng.normal(size=(3000, 2))
+    map_s, map_q = canonical_maps(scaled(s), scaled(q), np.arange(3000) % 3 == 0)
+    assert map_q.shape == (2, 2)
+    assert map_s.shape == (40, 3)
+    assert np.abs(map_s[:, 2]).argmax() == 2, "the rare kind is in the middle of q: no line of it tells"
 
 
 def test_inputs_that_share_nothing_have_no_such_coordinates():
@@ -119,10 +134,10 @@ def test_a_cut_through_a_crowd_is_undone_and_a_gap_is_kept(seed):
     asked = Gaps.among(rows, np.arange(940), rng)
     joined = asked.merged(labels)
     assert joined.max() == 1
-    assert asked.clear(joined, 0, 1)
-    apart = asked.apart(labels)
-    assert apart(np.array([0, 1, 2]), np.array([3]))
-    assert not apart(np.array([0]), np.array([1, 2]))
+    assert asked.between(joined, 0, 1) == "gap"
+    between = asked.asked(labels)
+    assert between(np.array([0, 1, 2]), np.array([3])) == "gap"
+    assert between(np.array([0]), np.array([1, 2])) == "no gap"
     assert np.all(joined[900:][labels[900:] >= 0] == joined[901])
     assert np.all(joined[::50] == -1)
 
@@ -135,7 +150,7 @@ def test_modes_that_no_line_tells_apart_stay_and_neighbours_say_that_they_are_tw
     asked = Gaps.among(rows, np.arange(900), rng)
     assert np.array_equal(asked.merged(labels), labels)
     assert np.isnan(asked.valleys(labels, 2)[0, 1])
-    assert asked.clear(labels, 0, 1)
+    assert asked.between(labels, 0, 1) == "gap"
 
 
 def test_the_valley_of_one_crowd_is_high_and_that_of_two_is_low():
@@ -150,10 +165,10 @@ def test_modes_that_overlap_are_merged_unless_a_gap_keeps_them_apart():
     sure = np.array([[1.0, 0, 0], [0, 0.5, 0.5], [0, 0.4, 0.6], [0.6, 0.4, 0]])
     assert merging.merge_overlapping(sure, 0.04).tolist() == [0, 0, 0]
 
-    def apart(one, other):
-        return 0 in one and 1 in other
+    def limit(one, other):
+        return np.inf if 0 in one and 1 in other else 0.04
 
-    assert merging.merge_overlapping(sure, 0.04, apart).tolist() == [0, 1, 1]
+    assert merging.merge_overlapping(sure, 0.04, limit).tolist() == [0, 1, 1]
 
 
 def test_a_mode_that_the_sample_missed_is_left_alone():
@@ -161,7 +176,7 @@ def test_a_mode_that_the_sample_missed_is_left_alone():
     x = np.append(rng.normal(size=(500, 1)), rng.normal(20, 1, (5, 1)), axis=0)
     labels = np.where(np.arange(505) >= 500, 2, (x[:, 0] > 1).astype(int))
     asked = Gaps.among(x[:500], np.arange(500), rng)
-    assert not asked.clear(labels, 0, 2)
-    assert not asked.clear(labels, 0, 3)  # a mode without rows
+    assert asked.between(labels, 0, 2) == "unsaid"
+    assert asked.between(labels, 0, 3) == "unsaid"  # a mode without rows
     joined = asked.merged(labels)
     assert np.bincount(joined).tolist() == [500, 5]

@@ -151,7 +151,7 @@ def test_a_rare_kind_is_called_and_the_rare_ways_of_common_ones_are_not(monkeypa
     det = CoincidenceModes(random_state=0).fit(s, q)
     assert f1(rare, det.predict(s, q)) > 0.95
     assert sum("variant" in mode.reason for mode in det.modes_) >= 3
-    monkeypatch.setattr(describing, "roles_by_family", lambda roles, *_: list(roles))
+    monkeypatch.setattr(describing, "roles_by_family", lambda roles, *_, **__: list(roles))
     assert f1(rare, CoincidenceModes(random_state=0).fit(s, q).predict(s, q)) < 0.6
 
 
@@ -163,3 +163,62 @@ def test_modes_without_a_clear_gap_touch():
     assert (
         found.tolist() == (np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]) == 1).tolist()
     )
+
+
+def pieces(seed=0, kinds=6, rows=3000, rate=0.07):
+    """Kinds of rows, each wide in a direction that both inputs see, and a rare kind of nearly half their size."""
+    rng = RNG([6, seed])
+    kind = np.where(rng.random(rows) < rate, kinds, rng.integers(kinds, size=rows))
+    size = np.clip(rng.normal(size=rows), -2.5, 2.5)
+    inputs = []
+    for width in (10, 8):
+        centre = 6.0 * rng.normal(size=(kinds + 1, width))
+        wide = 1.6 * rng.normal(size=width)
+        x = centre[kind] + np.outer(size * (kind < kinds), wide)
+        inputs.append(x + 0.7 * rng.normal(size=(rows, width)))
+    return inputs[0], inputs[1], kind
+
+
+def test_small_modes_go_with_what_no_gap_parts_them_from():
+    s, q, kind = pieces()
+    rows = np.concatenate([s, q], axis=1)
+    place = rows[:, 0]
+    labels = kind.copy()
+    middle = {k: np.median(place[kind == k]) for k in range(3)}
+    for k in range(3):  # three of the kinds are cut in two
+        labels[(kind == k) & (place > middle[k])] = 7 + k
+    found = Gaps.among(rows, np.arange(len(rows)), RNG(0)).families(labels, 10, 0.1)
+    assert [found[k] == found[7 + k] for k in range(3)] == [True] * 3
+    assert len(np.unique(found)) == 7
+    again = Gaps.among(rows, np.arange(len(rows)), RNG(0)).families(labels, 10, 0.01)
+    assert len(np.unique(again)) == 10, "none is small: none joins"
+
+
+def test_roles_follow_the_sizes_of_families_where_one_gap_stands_out():
+    size = np.array([0.15, 0.15, 0.16, 0.08, 0.08, 0.09, 0.07, 0.155, 0.06])
+    family = np.array([0, 1, 2, 3, 3, 4, 4, 5, 6])
+    before = assign_roles(size, 0.1, rows=3000)
+    assert named(before) == "eeeaaaaea"  # pieces of two families lie below the gap, as the small family does
+    found = roles_by_family(before, size, family, 0.1, rows=3000, usual=0)
+    assert named(found) == "eeeeeeeea"
+    assert "unlike all others" in found[-1][1]
+    alike = np.array([0.15, 0.15, 0.16, 0.08, 0.08, 0.09, 0.07, 0.12, 0.1])
+    assert roles_by_family(before, alike, family, 0.1, rows=3000, usual=0) == before  # no gap stands out
+    size[3:7] = 0.11, 0.05, 0.12, 0.04  # a small piece of each: larger than the rare kind, or smaller
+    hidden = assign_roles(size, 0.1, rows=3000)
+    assert named(roles_by_family(hidden, size, family, 0.1, rows=3000, usual=0)) == "eeeeeeeea"
+
+
+@pytest.mark.parametrize("windows", [False, True])
+def test_pieces_of_kinds_do_not_hide_or_share_the_role_of_a_rare_one(windows):
+    s, q, kind = pieces()
+    if windows:
+        ramp = np.linspace(-1, 1, 24)
+        s, q = (
+            np.stack([x[:, i : i + 1] + x[:, i + 1 : i + 2] * ramp for i in range(0, 8, 2)], axis=1).astype(
+                np.float32
+            )
+            for x in (s, q)
+        )
+    det = CoincidenceModes(random_state=0).fit(s, q)
+    assert f1(kind == 6, det.predict(s, q)) > 0.95

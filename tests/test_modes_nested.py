@@ -74,11 +74,11 @@ def test_neighbours_tell_a_centre_from_its_ring_and_not_the_halves_of_a_crowd():
     s, q, kind = rings(0, 1200)
     rows = np.concatenate([s, q], axis=1)
     gaps = Gaps.among(rows, np.arange(len(rows)), rng)
-    assert gaps.clear(kind, 0, 2)
-    assert gaps.clear(kind, 0, 1)
+    assert gaps.between(kind, 0, 2) == "gap"
+    assert gaps.between(kind, 0, 1) == "gap"
     crowd = rng.normal(size=(600, 2))
     inner = (np.linalg.norm(crowd, axis=1) < 1).astype(np.int64)  # no gap around it
-    assert not Gaps.among(crowd, np.arange(600), rng).clear(inner, 0, 1)
+    assert Gaps.among(crowd, np.arange(600), rng).between(inner, 0, 1) == "unsaid"
 
 
 def few_rows(rate, wild=0, n=3000):
@@ -113,3 +113,29 @@ def test_a_kind_of_one_per_cent_is_found_beside_regimes_of_a_third():
     flagged = CoincidenceModes(random_state=2).fit(s, q).predict(s, q)
     assert flagged[kind == 3].mean() > 0.9
     assert flagged[kind != 3].mean() < 0.003
+
+
+def test_an_arc_of_a_ring_is_not_joined_with_the_centre():
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(0, 2 * np.pi, 900)
+    ring = 5 * np.column_stack([np.cos(angle), np.sin(angle)]) + 0.5 * rng.normal(size=(900, 2))
+    rows = np.concatenate([ring, 0.5 * rng.normal(size=(60, 2))])
+    labels = np.append((angle > 4).astype(np.int64), np.full(60, 2))
+    asked = Gaps.among(rows, np.arange(960), rng)
+    joined = asked.merged(labels)
+    assert len(np.unique(joined[900:])) == 1
+    assert joined[900] not in joined[:900]
+
+
+def test_a_kind_across_the_crowd_that_no_line_tells_is_kept():
+    rng = np.random.default_rng(0)
+    rare = rng.random(3000) < 0.06
+    inputs = []
+    for _ in range(2):  # columns that go along go apart in the rare kind; means and widths stay
+        x, f = rng.normal(size=(3000, 8)), rng.normal(size=(3000, 4))
+        x[:, ::2] = 0.95 * f + 0.3 * x[:, ::2]
+        x[:, 1::2] = np.where(rare, -1, 1)[:, None] * 0.95 * f + 0.3 * x[:, 1::2]
+        inputs.append(x)
+    flagged = CoincidenceModes(random_state=0).fit(*inputs).predict(*inputs)
+    assert flagged[rare].mean() > 0.9
+    assert flagged[~rare].mean() < 0.01

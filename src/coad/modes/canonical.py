@@ -2,13 +2,15 @@
 
 Canonical correlation analysis (Hotelling, 1936) finds the directions of s and of q that go along with each
 other most. In these coordinates a faint shared factor is as wide as a strong one, and what only one
-input sees is gone: a kind of rows that is drowned in the columns as they came lies apart.
+input sees is gone: a kind of rows that is drowned in the columns as they came lies apart. Where one input has so few
+columns that all its directions are used, directions of the other that go along with a *place* in it are kept too.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.cluster import KMeans
 
 from coad._typing import BoolArray, FloatArray
 
@@ -24,6 +26,10 @@ _LEAST = 0.3
 _FEW, _SURE, _WILD = 0.5, 4.0, 3
 #: Added to the variance in each direction, where a column has 1: directions that hardly vary are noise.
 _RIDGE = 1e-2
+#: Clusters of the other input that a direction may go along with, rows that each must have, and rounds to find them.
+_CLUSTERS, _ROWS_A_CLUSTER, _ROUNDS = 24, 20, 20
+#: The least correlation with a place: many places fit a little of anything.
+_PLACE = 0.4
 #: More columns than this would take longer than the training.
 _MOST_COLUMNS = 1_000
 
@@ -53,19 +59,63 @@ def canonical_maps(
     if min(len(near_s), len(far_s)) < 2:
         return None
     white_s, white_q = _whitening(near_s), _whitening(near_q)
-    shared = (near_s @ white_s).T @ (near_q @ white_q) / len(near_s)
-    left, _, right = np.linalg.svd(shared, full_matrices=False)
-    map_s, map_q = white_s @ left, white_q @ right.T
-    far_s, far_q = _unit(far_s @ map_s), _unit(far_q @ map_q)
-    r = (far_s * far_q).mean(0)
-    tails = np.sort(np.square(far_s * far_q), axis=0)[:-_WILD].sum(0) / len(far_s) - 1.0 - 2.0 * np.square(r)
-    few = (r >= _SURE / np.sqrt(len(far_s))) & (tails >= _FEW)
-    keep = (r >= _LEAST) | few
-    if not keep.any():
-        return None
-    width = np.maximum(r[keep], _LEAST)
-    width /= np.sqrt(np.square(width).mean())
-    return (map_s[:, keep] * width).astype(np.float32), (map_q[:, keep] * width).astype(np.float32)
+    left, right = _turned(near_s @ white_s, near_q @ white_q)
+    r, keep = _shared(far_s @ (white_s @ left), far_q @ (white_q @ right))
+    sides = []
+    for near, far, white, lines, other, directions in (
+        (near_s, far_s, white_s, left[:, keep], (near_q, far_q), white_q.shape[1]),
+        (near_q, far_q, white_q, right[:, keep], (near_s, far_s), white_s.shape[1]),
+    ):
+        width = np.maximum(r[keep], _LEAST)
+        if (
+            lines.shape[1] == directions
+        ):  # every direction of the other input is used: its places may tell more
+            more, r_more = _beyond((near @ white, far @ white), lines, other)
+            lines, width = np.column_stack([lines, more]), np.append(width, r_more)
+        if not len(width):
+            return None
+        sides.append((white @ lines * (width / np.sqrt(np.square(width).mean()))).astype(np.float32))
+    return sides[0], sides[1]
+
+
+def _turned(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The directions in which two sets of columns, uncorrelated and of width 1, go along with each other, the most first."""
+    left, _, right = np.linalg.svd(x.T @ y / len(x), full_matrices=False)
+    return left, right.T
+
+
+def _shared(x: FloatArray, y: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """How much each column of ``x`` goes along with that of ``y``, and whether it is kept."""
+    x, y = _unit(x), _unit(y)
+    r = (x * y).mean(0)
+    tails = np.sort(np.square(x * y), axis=0)[:-_WILD].sum(0) / len(x) - 1.0 - 2.0 * np.square(r)
+    few = (r >= _SURE / np.sqrt(len(x))) & (tails >= _FEW)
+    return r, np.asarray((r >= _LEAST) | few)
+
+
+def _beyond(
+    own: tuple[FloatArray, FloatArray], lines: FloatArray, other: tuple[FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Directions across ``lines`` that go along with a *place* in the other input, (columns, more), and how much.
+
+    A kind in the midst of the others, or a code, is a place there and no direction; a direction of this input may tell
+    it all the same. Rows are given as those of the fit and those held out, the own ones uncorrelated and of width 1.
+    """
+    (near, far), (near_other, far_other) = own, other
+    count = min(_CLUSTERS, len(near) // _ROWS_A_CLUSTER)
+    if count < 2 or lines.shape[1] == len(lines):
+        return np.zeros((len(lines), 0)), np.zeros(0)
+    found = KMeans(count, n_init=1, max_iter=_ROUNDS, random_state=0).fit(near_other)
+    inside, inside_far = (np.eye(count)[where] for where in (found.labels_, found.predict(far_other)))
+    middle = inside.mean(0)
+    white = _whitening(np.sqrt(count) * (inside - middle)) * np.sqrt(count)
+    across = np.linalg.svd(lines, full_matrices=True)[0][
+        :, lines.shape[1] :
+    ]  # a basis of what the lines leave
+    left, right = _turned(near @ across, (inside - middle) @ white)
+    r, _ = _shared(far @ across @ left, (inside_far - middle) @ white @ right)
+    keep = r >= _PLACE
+    return (across @ left)[:, keep], r[keep]
 
 
 def _whitening(x: FloatArray) -> FloatArray:

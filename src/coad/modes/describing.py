@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def described(
     table = ModeTable.rarest_first(
         replace(mode, role=role, reason=reason) for mode, (role, reason) in zip(found, roles, strict=True)
     )
-    if sum(mode.role == "rare" for mode in table) > 1:
+    if sum(mode.size <= model.max_rare for mode in table) > 1:
         table = _by_family(model, table, data, mean, labels, isolation, spread, rng.spawn(1)[0])
     return Found(duo, blueprints, table, sizes, labels, p_value)
 
@@ -107,26 +108,30 @@ def _by_family(
     spread: FloatArray,
     rng: np.random.Generator,
 ) -> ModeTable:
-    """The catalogue in which small variants of larger modes are no rare modes, where these are usual."""
+    """The catalogue in which small variants of larger modes are no rare modes, where these are usual or pieces."""
     listed = np.sort([mode.mode for mode in table])
     place = np.full(both[0].shape[1] + 1, -1)  # the last is for rows without a mode
     place[listed] = np.arange(len(listed))
     known = place[labels]
     gaps = gaps_among(data, rng)
-    touching = None if gaps is None else gaps.touching(known, len(listed))
+    of = {mode.mode: mode for mode in table}
+    before = [(of[k].role, of[k].reason) for k in listed]
+    decided = partial(
+        roles_by_family,
+        before,
+        np.array([of[k].size for k in listed]),
+        max_rare=model.max_rare,
+        isolation=None if isolation is None else isolation[listed],
+        spread=spread[listed],
+        number=listed,
+        rows=len(labels),
+    )
     some = np.sort(rng.permutation(len(known))[:_FAMILY_ROWS])
     a, b = (votes[some][:, listed] for votes in both)
-    family = families(a, b, known[some], touching, model.max_rare)
-    of = {mode.mode: mode for mode in table}
-    roles = roles_by_family(
-        [(of[k].role, of[k].reason) for k in listed],
-        np.array([of[k].size for k in listed]),
-        family,
-        model.max_rare,
-        None if isolation is None else isolation[listed],
-        spread[listed],
-        listed,
-    )
+    touching = gaps.touching(known, len(listed))
+    roles = decided(families(a, b, known[some], touching, model.max_rare))
+    if roles == before:
+        roles = decided(gaps.families(known, len(listed), model.max_rare), usual=0)
     return ModeTable.rarest_first(
         replace(of[k], role=role, reason=reason) for k, (role, reason) in zip(listed, roles, strict=True)
     )

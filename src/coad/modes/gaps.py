@@ -12,20 +12,23 @@ is among the nearest of a row of the other, they are two. If some are, nothing i
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
+from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 
 from coad._typing import BoolArray, FloatArray, IntArray
-from coad.modes.consensus import compact, renumbered
+from coad.modes.consensus import compact, part_of_rows, renumbered
 from coad.modes.inputs import FrontRows
-from coad.modes.merging import Apart
 
-__all__ = ["Gaps", "gaps_among", "valley"]
+__all__ = ["Between", "Gaps", "gaps_among", "valley"]
+
+#: What lies between two modes; nothing is said where no line tells them apart and some of their rows are neighbours.
+Between = Literal["gap", "no gap", "unsaid"]
 
 #: Rows that are asked whether there is a gap between two modes, and columns of both inputs beyond which they are not.
 _GAP_ROWS, _MOST_COLUMNS = 5_000, 400
@@ -34,12 +37,16 @@ _FOLDS = 10
 #: for chance), below the second there clearly is. Of 0.3 and 0.6 the second keeps the rare digit of each of ten
 #: data sets apart, judged by its labels.
 _NO_GAP, _CLEAR_GAP = 0.8, 0.6
+#: From this on, a small mode is of the family of the other.
+_KIN = 0.3
 #: How often a row of one mode must lie above a row of the other, for the line to tell them apart.
 _TOLD = 0.9
 #: What is added to the scatter within modes, as part of its mean, before it is inverted.
 _RIDGE = 0.05
 #: So many nearest rows are asked where a line says nothing, and so much of what the smaller mode's rows have may be mixed.
 _NEAREST, _MIXED = 10, 0.01
+#: Directions of each input that are looked at if there are too many columns, or if these are points of windows.
+_DIRECTIONS = 30
 _GRID = 128
 _LEAST_ROWS = 5
 
@@ -57,11 +64,13 @@ class Gaps:
         """What is asked about gaps: ``rows`` are those numbered ``index``."""
         return cls(rows, index, rng.permutation(len(rows)) % _FOLDS)
 
-    def clear(self, labels: IntArray, one: int, other: int) -> bool:
+    def between(self, labels: IntArray, one: int, other: int) -> Between:
         """Whether there is a clear gap between two modes."""
         modes = max(int(labels.max()), one, other) + 1
         found = self.valleys(labels, modes, [(one, other)])[one, other]
-        return self._strangers(labels, one, other) if np.isnan(found) else bool(found < _CLEAR_GAP)
+        if np.isnan(found):
+            return "gap" if self._strangers(labels, one, other) else "unsaid"
+        return "gap" if found < _CLEAR_GAP else "no gap"
 
     def _strangers(self, labels: IntArray, one: int, other: int) -> bool:
         """Whether rows of two modes are hardly ever among each other's nearest."""
@@ -76,25 +85,53 @@ class Gaps:
         mixed = own[found] != own[:, None]
         return bool(mixed.sum() <= _MIXED * near * fewer)
 
-    def apart(self, labels: IntArray) -> Apart:
-        """Whether there is a clear gap between two sets of modes; no pair of sets is looked at twice."""
-        known: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
+    def asked(self, labels: IntArray) -> Callable[[IntArray, IntArray], Between]:
+        """What lies between two sets of modes; no pair of sets is looked at twice."""
+        known: dict[tuple[tuple[int, ...], tuple[int, ...]], Between] = {}
 
-        def clear(one: IntArray, other: IntArray) -> bool:
+        def between(one: IntArray, other: IntArray) -> Between:
             key = tuple(one.tolist()), tuple(other.tolist())
             if key not in known:
                 group = np.arange(max(int(labels.max()), *key[0], *key[1]) + 1)
                 group[one], group[other] = one[0], other[0]
-                known[key] = self.clear(renumbered(labels, group), int(one[0]), int(other[0]))
+                known[key] = self.between(renumbered(labels, group), int(one[0]), int(other[0]))
             return known[key]
 
-        return clear
+        return between
 
     def touching(self, labels: IntArray, modes: int) -> BoolArray:
         """For pairs of modes, whether the rows between them are so many that no clear gap is there, (K, K)."""
         return np.asarray(
             self.valleys(labels, modes) >= _CLEAR_GAP
         )  # where nothing is said, they do not touch
+
+    def families(self, labels: IntArray, modes: int, most: float) -> IntArray:
+        """The family of each mode: small modes (at most ``most`` of the rows) go with what hardly any gap parts them from.
+
+        The two with the least gap join first, and what they are together is asked again. Two large ones never join.
+
+        >>> rng = np.random.default_rng(0)
+        >>> x = np.concatenate([rng.normal(size=900), rng.normal(3.5, 1, 50), rng.normal(20, 1, 50)])[:, None]
+        >>> labels = np.repeat([0, 1, 2], [900, 50, 50])
+        >>> Gaps.among(x, np.arange(1000), rng).families(labels, 3, 0.1).tolist()
+        [0, 0, 1]
+        """
+        family, labels = np.arange(modes), labels.copy()
+        size = part_of_rows(labels, modes)
+        flatness = np.nan_to_num(self.valleys(labels, modes), nan=-1.0)
+        while True:
+            may = np.triu((size[:, None] <= most) | (size[None, :] <= most), 1)
+            k, m = (int(i) for i in np.unravel_index(int(np.where(may, flatness, -1.0).argmax()), may.shape))
+            if not may[k, m] or flatness[k, m] < _KIN:
+                return np.unique(family, return_inverse=True)[1].reshape(-1)
+            labels[labels == m], family[family == m] = k, k
+            size[k], size[m] = size[k] + size[m], 1.0
+            others = np.setdiff1d(family, k)
+            pairs = [(min(k, int(j)), max(k, int(j))) for j in others]
+            again = np.nan_to_num(self.valleys(labels, modes, pairs), nan=-1.0)
+            flatness[m, :] = flatness[:, m] = -1.0
+            for i, j in pairs:
+                flatness[i, j] = again[i, j]
 
     def merged(self, labels: IntArray) -> IntArray:
         """Labels after joining, pair by pair, the modes that are pieces of one crowd; -1 stays.
@@ -107,12 +144,25 @@ class Gaps:
         """
         labels = compact(labels)
         while labels.max() >= 1:
-            flatness = np.nan_to_num(self.valleys(labels, int(labels.max()) + 1), nan=-1.0)
-            k, m = sorted(int(i) for i in np.unravel_index(int(flatness.argmax()), flatness.shape))
-            if flatness[k, m] < _NO_GAP:
+            pair = self._one_crowd(labels)
+            if pair is None:
                 break
-            labels = compact(np.where(labels == m, k, labels))
+            labels = compact(np.where(labels == pair[1], pair[0], labels))
         return labels
+
+    def _one_crowd(self, labels: IntArray) -> tuple[int, int] | None:
+        """The two modes with the least gap between them, if there is none, and if rows of the one have some of the other near.
+
+        A line sees no hole: a ring's arc lies beside its centre as if there were no gap.
+        """
+        flatness = np.triu(np.nan_to_num(self.valleys(labels, int(labels.max()) + 1), nan=-1.0), 1)
+        while True:
+            k, m = (int(i) for i in np.unravel_index(int(flatness.argmax()), flatness.shape))
+            if flatness[k, m] < _NO_GAP:
+                return None
+            if not self._strangers(labels, k, m):
+                return k, m
+            flatness[k, m] = -1.0
 
     def valleys(
         self, labels: IntArray, modes: int, pairs: Iterable[tuple[int, int]] | None = None
@@ -157,13 +207,20 @@ class Gaps:
         return found
 
 
-def gaps_among(data: FrontRows, rng: np.random.Generator) -> Gaps | None:
-    """Rows of both inputs side by side, to be asked about gaps, if they are flat and not too wide."""
-    if not data.flat or sum(math.prod(shape) for shape in data.shapes) > _MOST_COLUMNS:
-        return None
+def gaps_among(data: FrontRows, rng: np.random.Generator) -> Gaps:
+    """Rows of both inputs side by side, to be asked about gaps; of windows, images and wide rows the widest directions."""
     some = np.sort(rng.permutation(len(data))[:_GAP_ROWS])
-    rows = np.concatenate([data.side(which, some).numpy() for which in (0, 1)], axis=1)
-    return Gaps.among(rows.astype(np.float64), some, rng)
+    sides = [data.side(which, some).numpy().reshape(len(some), -1).astype(np.float64) for which in (0, 1)]
+    if not data.flat or sum(x.shape[1] for x in sides) > _MOST_COLUMNS:
+        sides = [_widest(x, rng) for x in sides]
+    return Gaps.among(np.concatenate(sides, axis=1), some, rng)
+
+
+def _widest(x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """The rows in the directions in which they vary most."""
+    few = min(_DIRECTIONS, x.shape[1], len(x) - 1)
+    pca = PCA(few, svd_solver="randomized", random_state=int(rng.integers(2**31)))
+    return np.asarray(pca.fit_transform(x))
 
 
 def valley(upper: FloatArray, lower: FloatArray) -> float:

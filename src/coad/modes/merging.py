@@ -8,17 +8,20 @@ estimated misclassification probabilities).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coad._typing import FloatArray, IntArray
+from coad._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Apart", "agreement", "merge_map", "merge_overlapping", "union_loss"]
+__all__ = ["Apart", "Limit", "agreement", "merge_map", "merge_overlapping", "union_loss"]
 
 #: Whether two sets of modes must not be merged.
 Apart = Callable[[IntArray, IntArray], bool]
+#: How much two sets of modes must overlap to be merged.
+Limit = Callable[[IntArray, IntArray], float]
 
 
 def agreement(counts: IntArray) -> FloatArray:
@@ -60,7 +63,10 @@ def merge_map(
         rows = np.maximum(agreed[:, None] + agreed[None, :] + counts + counts.T, 1)
         needed = np.clip(3.0 / np.sqrt(rows), below if least is None else least, below)
         kept = np.clip(1.0 - union_loss(counts), 1e-9, None)
-        pair = _next_pair(np.where(agreement(counts) < needed, kept, 0.0), 0.0, group, apart)
+        kappa = agreement(counts)
+        votes = (counts.sum(0) + counts.sum(1)) / 2
+        surely = kappa + 3.0 / np.sqrt(np.maximum(_fewer(votes), 1.0)) < below
+        pair = _next_pair(np.where(kappa < needed, kept, 0.0), 0.0, group, apart, surely)
         if pair is None:
             break
         k, m = pair
@@ -108,14 +114,20 @@ def union_loss(counts: IntArray) -> FloatArray:
 
 
 def _next_pair(
-    score: FloatArray, above: float, group: IntArray, apart: Apart | None
+    score: FloatArray,
+    above: FloatArray | float,
+    group: IntArray,
+    apart: Apart | None,
+    surely: BoolArray | None = None,
 ) -> tuple[int, int] | None:
-    """The pair of the largest score above ``above`` that need not stay apart."""
+    """The pair of the largest score above ``above`` that need not stay apart; those that are ``surely`` one never need to."""
     score = np.triu(score, 1)
     while True:
         k, m = (int(i) for i in np.unravel_index(int(score.argmax()), score.shape))
         if score[k, m] <= above:
             return None
+        if surely is not None and surely[k, m]:
+            return k, m
         if apart is None or not apart(np.flatnonzero(group == k), np.flatnonzero(group == m)):
             return k, m
         score[k, m] = 0.0
@@ -126,12 +138,12 @@ def _fewer(size: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.minimum(size[:, None], size[None, :]))
 
 
-def merge_overlapping(posterior: FloatArray, most: float, apart: Apart | None = None) -> IntArray:
+def merge_overlapping(posterior: FloatArray, most: float, limit: Limit | None = None) -> IntArray:
     """New number of each mode after merging those that overlap most, until none overlaps more than ``most``.
 
     ``posterior`` (n, K) is how sure each row is of each mode, with rows that sum to 1. The overlap of
-    two modes is the part of the smaller one's rows that would as well be the other's. ``apart`` tells, of
-    two sets of modes that were merged so far, whether they must not be.
+    two modes is the part of the smaller one's rows that would as well be the other's. ``limit`` tells, of
+    two sets of modes that were merged so far, how much they must overlap to be one, if that is more than ``most``.
 
     >>> sure = np.array([[1.0, 0, 0], [0, 0.5, 0.5], [0, 0.4, 0.6], [0.99, 0.01, 0]])
     >>> merge_overlapping(sure, 0.05).tolist()
@@ -141,7 +153,9 @@ def merge_overlapping(posterior: FloatArray, most: float, apart: Apart | None = 
     group = np.arange(posterior.shape[1])
     while len(size) > 1:
         overlap = shared / np.maximum(_fewer(size), 1e-12)
-        pair = _next_pair(overlap, most, group, apart)
+        pair = _next_pair(
+            overlap, most, group, None if limit is None else partial(_below, limit, overlap, group)
+        )
         if pair is None:
             break
         k, m = pair
@@ -152,3 +166,8 @@ def merge_overlapping(posterior: FloatArray, most: float, apart: Apart | None = 
         group[group == m] = k
         group[group > m] -= 1
     return group
+
+
+def _below(limit: Limit, overlap: FloatArray, group: IntArray, one: IntArray, other: IntArray) -> bool:
+    """Whether two sets of modes overlap too little to be one."""
+    return bool(overlap[group[one[0]], group[other[0]]] <= limit(one, other))

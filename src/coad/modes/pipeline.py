@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import torch
 from coad._typing import ArrayLike, FloatArray, IntArray
 from coad.modes import consensus, evidence, merging
 from coad.modes.describing import LEAST_ROWS, Found, described, nothing_found
-from coad.modes.gaps import Gaps, gaps_among
+from coad.modes.gaps import Between, Gaps, gaps_among
 from coad.modes.inputs import FrontRows
 from coad.modes.plan import blueprints_of_modes, folds, plan_for
 from coad.modes.training import Plan, responsibilities, train_on_labels, train_on_table, trained
@@ -43,6 +44,9 @@ _MORE = 1.15
 _INDEPENDENT, _NEGLIGIBLE = 0.15, 0.05
 #: Modes that overlap more than this are one. Lower, and rare kinds vanish in what looks like them (Hennig: 0.025).
 _OVERLAP = 0.04
+#: The same by what lies between two modes. Pieces of a crowd are told apart by a line; what is not is no such piece (a
+#: kind inside another, or across it), and to be one with it takes more.
+_ONE: dict[Between, float] = {"gap": math.inf, "no gap": _OVERLAP, "unsaid": 0.15}
 
 
 def find_modes(
@@ -217,15 +221,16 @@ def _held_votes(a: FloatArray, b: FloatArray, held: list[IntArray]) -> list[tupl
     return [(a[m, rows].argmax(1), b[m, rows].argmax(1)) for m, rows in enumerate(held)]
 
 
-def _merged(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None) -> IntArray:
+def _merged(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps) -> IntArray:
     """Labels after merging the modes that are one.
 
     They are, if the inputs confuse them, if many rows belong to both and no clear gap lies between them, or if
     there is no gap at all.
     """
     counts = consensus.joint_counts(a.argmax(1), b.argmax(1), a.shape[1])
+    between = gaps.asked(labels)
     group = merging.merge_map(
-        counts, _INDEPENDENT, None if gaps is None else gaps.apart(labels), least=_NEGLIGIBLE
+        counts, _INDEPENDENT, lambda one, other: between(one, other) == "gap", least=_NEGLIGIBLE
     )
     joined = np.eye(int(group.max()) + 1)[group]
     labels = consensus.renumbered(labels, group)
@@ -233,14 +238,13 @@ def _merged(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None) -
     sure, total = consensus.posterior(a @ joined, b @ joined, size)
     sure = sure[total >= consensus.DISAGREE]
     sure /= sure.sum(1, keepdims=True)
-    group = merging.merge_overlapping(sure, _OVERLAP, None if gaps is None else gaps.apart(labels))
+    among = gaps.asked(labels)
+    group = merging.merge_overlapping(sure, _OVERLAP, lambda one, other: _ONE[among(one, other)])
     merged = consensus.compact(consensus.renumbered(labels, group))
-    return merged if gaps is None or merged.max() < 1 else gaps.merged(merged)
+    return merged if merged.max() < 1 else gaps.merged(merged)
 
 
-def _taught_again(
-    a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None, clear: float
-) -> IntArray:
+def _taught_again(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps, clear: float) -> IntArray:
     """The examples of the second round: modes that are one merged, without rows that are much less clear than others."""
     merged = _merged(a, b, labels, gaps)
     known = labels >= 0

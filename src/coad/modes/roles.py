@@ -118,12 +118,17 @@ def roles_by_family(
     isolation: FloatArray | None = None,
     spread: FloatArray | None = None,
     number: IntArray | None = None,
+    rows: int | None = None,
+    usual: int = _USUAL,
 ) -> list[tuple[Role, str]]:
     """Roles in which ways of doing the same are no kinds of their own, if there are many such and a kind stands apart.
 
     ``family`` is the number of each mode's family (:func:`~coad.modes.families.families`). A small mode of a family that
     is not small is a variant. Where few families have one, it is news, as a fault in one regime is. Where most
-    digits are written in a rare way by some, it is not, if a whole family is rare by the rule for modes: that one is.
+    digits are written in a rare way by some, it is not, if a whole family is rare by the rule for modes (below a gap in
+    the sizes of families, if ``rows`` are given, or a third of a typical row's family): that one is.
+    How many families must have variants is ``usual``; 0 for families that are parted by gaps, where a variant is a piece,
+    and where one gap in the sizes must stand out.
     What is rare by its place in time or comes with any other mode stays so. ``number`` are the modes' own, for the reason.
 
     >>> size = np.array([0.28, 0.02, 0.28, 0.02, 0.28, 0.02, 0.1])
@@ -135,14 +140,16 @@ def roles_by_family(
     """
     whole: FloatArray = np.bincount(family, weights=size).astype(np.float64)
     typical = _typical(whole)
-    apart = (whole <= min(max_rare, _SMALL * typical))[family]
+    gap = None if rows is None else gap_in_sizes(whole, max_rare, rows)
+    apart = (whole <= min(max_rare, _SMALL * typical if gap is None else gap[0]))[family]
     variant = np.array([role == "rare" for role, _ in roles], dtype=bool) & ~apart
     if isolation is not None:
         variant &= isolation - np.median(isolation) < _ISOLATED
     if spread is not None:
         variant &= spread < _ANYWHERE
     having, large = len(np.unique(family[variant])), len(np.unique(family[~apart]))
-    if not apart.any() or having < max(_USUAL, _USUAL_PART * large):
+    clear = having >= max(usual, _USUAL_PART * large) if usual else gap is not None
+    if not apart.any() or not clear:
         return list(roles)
     found = list(roles)
     for k in np.flatnonzero(apart):
@@ -154,10 +161,8 @@ def roles_by_family(
     for k in np.flatnonzero(variant):
         larger = int(np.where(family == family[k], size, 0.0).argmax())
         name = larger if number is None else number[larger]
-        found[k] = (
-            "regime",
-            f"{size[k]:.2%} of the rows, a variant of mode {name}; {having} of {large} families have some",
-        )
+        why = f"{having} of {large} families have some" if usual else "hardly any gap lies between them"
+        found[k] = ("regime", f"{size[k]:.2%} of the rows, a variant of mode {name}; {why}")
     return found
 
 
