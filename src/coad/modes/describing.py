@@ -12,7 +12,7 @@ from coad._typing import FloatArray, IntArray
 from coad.modes import consensus
 from coad.modes.catalogue import ModeTable, describe
 from coad.modes.families import families
-from coad.modes.gaps import gaps_among
+from coad.modes.gaps import gaps_among, projected_gaps
 from coad.modes.inputs import FrontRows
 from coad.modes.roles import assign_roles, roles_by_family, time_isolation
 from coad.modes.spread import log_evidence, spread_of_modes
@@ -126,12 +126,19 @@ def _by_family(
         number=listed,
         rows=len(labels),
     )
-    some = np.sort(rng.permutation(len(known))[:_FAMILY_ROWS])
-    a, b = (votes[some][:, listed] for votes in both)
-    touching = gaps.touching(known, len(listed))
-    roles = decided(families(a, b, known[some], touching, model.max_rare))
-    if roles == before:
-        roles = decided(gaps.families(known, len(listed), model.max_rare), usual=0)
+    by_gaps = before
+    if (asked := gaps or projected_gaps(data, rng)) is not None:
+        pieces = asked.families(known, len(listed), model.max_rare)
+        by_gaps = decided(pieces, usual=0)
+    # Where pieces alone leave one kind, that is it. Where they leave several, some may be ways of doing the same.
+    if by_gaps != before and len({pieces[i] for i, (role, _) in enumerate(by_gaps) if role == "rare"}) == 1:
+        roles = by_gaps
+    else:
+        some = np.sort(rng.permutation(len(known))[:_FAMILY_ROWS])
+        a, b = (votes[some][:, listed] for votes in both)
+        touching = None if gaps is None else gaps.touching(known, len(listed))
+        roles = decided(families(a, b, known[some], touching, model.max_rare))
+        roles = by_gaps if roles == before else roles
     return ModeTable.rarest_first(
         replace(of[k], role=role, reason=reason) for k, (role, reason) in zip(listed, roles, strict=True)
     )

@@ -12,6 +12,7 @@ is among the nearest of a row of the other, they are two. If some are, nothing i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import combinations
@@ -25,19 +26,21 @@ from coad._typing import BoolArray, FloatArray, IntArray
 from coad.modes.consensus import compact, part_of_rows, renumbered
 from coad.modes.inputs import FrontRows
 
-__all__ = ["Between", "Gaps", "gaps_among", "valley"]
+__all__ = ["Between", "Gaps", "gaps_among", "projected_gaps", "valley"]
 
 #: What lies between two modes; nothing is said where no line tells them apart and some of their rows are neighbours.
 Between = Literal["gap", "no gap", "unsaid"]
 
-#: Rows that are asked whether there is a gap between two modes, and columns of both inputs beyond which they are not.
+#: Rows that are asked whether there is a gap between two modes, and columns of both inputs beyond which they are not, but
+#: for the families of modes.
 _GAP_ROWS, _MOST_COLUMNS = 5_000, 400
 _FOLDS = 10
 #: The density at the border, as part of the lower peak: from the first on there is no gap (without one it is 1 but
 #: for chance), below the second there clearly is. Of 0.3 and 0.6 the second keeps the rare digit of each of ten
 #: data sets apart, judged by its labels.
 _NO_GAP, _CLEAR_GAP = 0.8, 0.6
-#: From this on, a small mode is of the family of the other.
+#: From this on, a small mode is of the family of the other. Pieces of simulated patients have 0.6 and more, most ways of
+#: writing a digit 0.3 and more, and the rare digit 0.3 and less in six of ten sets, judged by its labels.
 _KIN = 0.3
 #: How often a row of one mode must lie above a row of the other, for the line to tell them apart.
 _TOLD = 0.9
@@ -45,6 +48,9 @@ _TOLD = 0.9
 _RIDGE = 0.05
 #: So many nearest rows are asked where a line says nothing, and so much of what the smaller mode's rows have may be mixed.
 _NEAREST, _MIXED = 10, 0.01
+#: Where only some directions are looked at, pieces of one crowd have so many of each other's rows near: those of a simulated
+#: patient's heart beats 0.25 to 0.9.
+_PIECES = 0.2
 #: Directions of each input that are looked at if there are too many columns, or if these are points of windows.
 _DIRECTIONS = 30
 _GRID = 128
@@ -58,11 +64,14 @@ class Gaps:
     rows: FloatArray
     index: IntArray
     fold: IntArray
+    projected: bool = False  #: only some directions are looked at: kinds may overlap in them that do not
 
     @classmethod
-    def among(cls, rows: FloatArray, index: IntArray, rng: np.random.Generator) -> Gaps:
+    def among(
+        cls, rows: FloatArray, index: IntArray, rng: np.random.Generator, *, projected: bool = False
+    ) -> Gaps:
         """What is asked about gaps: ``rows`` are those numbered ``index``."""
-        return cls(rows, index, rng.permutation(len(rows)) % _FOLDS)
+        return cls(rows, index, rng.permutation(len(rows)) % _FOLDS, projected)
 
     def between(self, labels: IntArray, one: int, other: int) -> Between:
         """Whether there is a clear gap between two modes."""
@@ -74,16 +83,22 @@ class Gaps:
 
     def _strangers(self, labels: IntArray, one: int, other: int) -> bool:
         """Whether rows of two modes are hardly ever among each other's nearest."""
+        return self._mixed(labels, one, other) <= _MIXED
+
+    def _mixed(self, labels: IntArray, one: int, other: int) -> float:
+        """How many of the nearest rows are of the other mode, for each row that the smaller of two modes has.
+
+        It is 1 if the halves of a crowd are mixed up, and 0 if they are strangers. Too few rows count as mixed.
+        """
         label = labels[self.index]
         rows = np.flatnonzero((label == one) | (label == other))
         own = label[rows] == one
         fewer = int(min(own.sum(), (~own).sum()))
         if fewer < _LEAST_ROWS:
-            return False
+            return 1.0
         near = min(_NEAREST, fewer - 1)
         found = NearestNeighbors(n_neighbors=near).fit(self.rows[rows]).kneighbors(return_distance=False)
-        mixed = own[found] != own[:, None]
-        return bool(mixed.sum() <= _MIXED * near * fewer)
+        return float((own[found] != own[:, None]).sum() / (near * fewer))
 
     def asked(self, labels: IntArray) -> Callable[[IntArray, IntArray], Between]:
         """What lies between two sets of modes; no pair of sets is looked at twice."""
@@ -124,6 +139,9 @@ class Gaps:
             k, m = (int(i) for i in np.unravel_index(int(np.where(may, flatness, -1.0).argmax()), may.shape))
             if not may[k, m] or flatness[k, m] < _KIN:
                 return np.unique(family, return_inverse=True)[1].reshape(-1)
+            if self.projected and self._mixed(labels, k, m) < _PIECES:
+                flatness[k, m] = -1.0
+                continue
             labels[labels == m], family[family == m] = k, k
             size[k], size[m] = size[k] + size[m], 1.0
             others = np.setdiff1d(family, k)
@@ -207,13 +225,28 @@ class Gaps:
         return found
 
 
-def gaps_among(data: FrontRows, rng: np.random.Generator) -> Gaps:
-    """Rows of both inputs side by side, to be asked about gaps; of windows, images and wide rows the widest directions."""
+def gaps_among(data: FrontRows, rng: np.random.Generator) -> Gaps | None:
+    """Rows of both inputs side by side, to be asked about gaps, if they are flat and not too wide."""
+    if not data.flat or sum(math.prod(shape) for shape in data.shapes) > _MOST_COLUMNS:
+        return None
     some = np.sort(rng.permutation(len(data))[:_GAP_ROWS])
-    sides = [data.side(which, some).numpy().reshape(len(some), -1).astype(np.float64) for which in (0, 1)]
-    if not data.flat or sum(x.shape[1] for x in sides) > _MOST_COLUMNS:
-        sides = [_widest(x, rng) for x in sides]
-    return Gaps.among(np.concatenate(sides, axis=1), some, rng)
+    return Gaps.among(np.concatenate(_sides(data, some), axis=1), some, rng)
+
+
+def projected_gaps(data: FrontRows, rng: np.random.Generator) -> Gaps | None:
+    """The same for windows and wide rows, in the directions in which they vary most.
+
+    Not for images: things that differ in shape alone, moved about, overlap on every line (MNIST's digits do).
+    """
+    if any(len(shape) > 2 for shape in data.shapes):
+        return None
+    some = np.sort(rng.permutation(len(data))[:_GAP_ROWS])
+    rows = np.concatenate([_widest(x, rng) for x in _sides(data, some)], axis=1)
+    return Gaps.among(rows, some, rng, projected=True)
+
+
+def _sides(data: FrontRows, some: IntArray) -> list[FloatArray]:
+    return [data.side(which, some).numpy().reshape(len(some), -1).astype(np.float64) for which in (0, 1)]
 
 
 def _widest(x: FloatArray, rng: np.random.Generator) -> FloatArray:

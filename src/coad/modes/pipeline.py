@@ -115,15 +115,17 @@ def find_modes(
                 return nothing_found(blueprints, n, p_value, "all candidates for modes overlap")
             # Convolutions would see every row too often: they start anew (see coad.modes.plan).
             duo = teach(labels, 2, like=first if data.flat else None)
+            again = responsibilities(duo, data)
             if data.flat:
                 mode = consensus.merged_into(pieces, labels, a.shape[1])
                 pooled = np.eye(int(labels.max()) + 1)[np.maximum(mode, 0)] * (mode >= 0)[:, None]
                 before = consensus.agreed(a @ pooled, b @ pooled, labels)
-                after = consensus.agreed(*_honest(*responsibilities(duo, data), fold), labels)
+                after = consensus.agreed(*_honest(*again, fold), labels)
                 counted = np.bincount(labels[labels >= 0]) >= LEAST_ROWS
                 if (after < _LOST * before)[counted].any():
                     duo = teach(labels, 2, like=first, mode=mode)
-            a, b = responsibilities(duo, data)
+                    again = responsibilities(duo, data)
+            a, b = again
             labels = consensus.relabelled(a.mean(0), b.mean(0), labels)
     finally:
         torch.set_num_threads(threads)
@@ -221,30 +223,42 @@ def _held_votes(a: FloatArray, b: FloatArray, held: list[IntArray]) -> list[tupl
     return [(a[m, rows].argmax(1), b[m, rows].argmax(1)) for m, rows in enumerate(held)]
 
 
-def _merged(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps) -> IntArray:
+def _merged(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None) -> IntArray:
     """Labels after merging the modes that are one.
 
     They are, if the inputs confuse them, if many rows belong to both and no clear gap lies between them, or if
-    there is no gap at all.
+    there is no gap at all. Without ``gaps`` nothing is known of these.
     """
     counts = consensus.joint_counts(a.argmax(1), b.argmax(1), a.shape[1])
-    between = gaps.asked(labels)
-    group = merging.merge_map(
-        counts, _INDEPENDENT, lambda one, other: between(one, other) == "gap", least=_NEGLIGIBLE
-    )
+    group = merging.merge_map(counts, _INDEPENDENT, _apart(gaps, labels), least=_NEGLIGIBLE)
     joined = np.eye(int(group.max()) + 1)[group]
     labels = consensus.renumbered(labels, group)
     size = consensus.part_of_rows(labels, joined.shape[1])
     sure, total = consensus.posterior(a @ joined, b @ joined, size)
     sure = sure[total >= consensus.DISAGREE]
     sure /= sure.sum(1, keepdims=True)
-    among = gaps.asked(labels)
-    group = merging.merge_overlapping(sure, _OVERLAP, lambda one, other: _ONE[among(one, other)])
+    group = merging.merge_overlapping(sure, _OVERLAP, _overlap_of_one(gaps, labels))
     merged = consensus.compact(consensus.renumbered(labels, group))
-    return merged if merged.max() < 1 else gaps.merged(merged)
+    return merged if gaps is None or merged.max() < 1 else gaps.merged(merged)
 
 
-def _taught_again(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps, clear: float) -> IntArray:
+def _apart(gaps: Gaps | None, labels: IntArray) -> merging.Apart | None:
+    if gaps is None:
+        return None
+    between = gaps.asked(labels)
+    return lambda one, other: between(one, other) == "gap"
+
+
+def _overlap_of_one(gaps: Gaps | None, labels: IntArray) -> merging.Limit | None:
+    if gaps is None:
+        return None
+    between = gaps.asked(labels)
+    return lambda one, other: _ONE[between(one, other)]
+
+
+def _taught_again(
+    a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None, clear: float
+) -> IntArray:
     """The examples of the second round: modes that are one merged, without rows that are much less clear than others."""
     merged = _merged(a, b, labels, gaps)
     known = labels >= 0
