@@ -7,6 +7,7 @@ from scipy.sparse import csr_matrix
 
 pytest.importorskip("torch")
 
+import coad
 from coad import CoAD, CoincidenceModes
 from coad.exceptions import InputError, NotFittedError
 from coad.training.inputs import as_pair
@@ -45,13 +46,15 @@ def test_sparse_and_masked_inputs_are_refused():
 
 
 @pytest.mark.parametrize("model", [CoincidenceModes(steps=40, random_state=0), CoAD(epochs=3, n_seeds=1)])
-def test_a_table_must_have_the_columns_of_the_fit_in_their_order(model):
+def test_a_table_must_have_the_columns_of_the_fit_in_their_order_also_after_loading(model, tmp_path):
     s, q = (pd.DataFrame(x, columns=list("abc")) for x in inputs())
     model.fit(s, q)
     assert len(model.predict(s, q)) == len(s)
     assert len(model.predict(s.to_numpy(), q)) == len(s)
-    with pytest.raises(InputError, match="column 0 of s is 'c', but the model was fitted with 'a' there"):
-        model.predict(s[["c", "b", "a"]], q)
+    model.save(tmp_path / "model")
+    for one in (model, coad.load(tmp_path / "model")):
+        with pytest.raises(InputError, match="column 0 of s is 'c', but the model was fitted with 'a' there"):
+            one.predict(s[["c", "b", "a"]], q)
     with pytest.raises(InputError, match="column 2 of q is 'nothing'"):
         model.predict(s, q[["a", "b"]])
 

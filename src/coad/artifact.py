@@ -129,6 +129,7 @@ def _facts(model: CoAD) -> dict[str, Any]:
             "s": {"row_shape": list(model.shape_s_), "dtype": "float32"},
             "q": {"row_shape": list(model.shape_q_), "dtype": "float32"},
             "contexts": model.contexts_,
+            "names": [model.names_s_, model.names_q_],
         },
         "scaling": [None if x is None else x.to_dict() for x in (model.scaler_s_, model.scaler_q_)],
         "nets": [blueprint.to_dict() for blueprint in model.blueprints_],
@@ -164,6 +165,8 @@ def _rebuild(facts: dict[str, Any], tensors: dict[str, torch.Tensor], nets: Any)
     model.history_ = {int(seed): entries for seed, entries in _from_json(facts.get("history", {})).items()}
     model.shape_s_, model.shape_q_ = (tuple(facts["schema"][x]["row_shape"]) for x in "sq")
     model.contexts_ = facts["schema"]["contexts"]
+    names = facts["schema"].get("names", (None, None))  # older models do not know them
+    model.names_s_, model.names_q_ = (None if one is None else tuple(one) for one in names)
     model.scaler_s_, model.scaler_q_ = (None if x is None else Scaler.from_dict(x) for x in facts["scaling"])
     model.context_ = None
     if facts.get("discovered") is not None:

@@ -27,8 +27,8 @@ from coad.training.duo import StoredRows
 from coad.training.heads import plausible_rate, train_heads
 from coad.training.inputs import (
     as_context,
+    as_fitted,
     as_pair,
-    check_names,
     column_names,
     reject_constant,
     scaled_blocks,
@@ -386,7 +386,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
 
         return refit(self, s, q, context)
 
-    #: The columns of the fit, if it was on tables; models from files check theirs by their recipe.
+    #: The columns of the fit, if it was on tables.
     names_s_: tuple[str, ...] | None = None
     names_q_: tuple[str, ...] | None = None
     #: Kinds that were dismissed; see :mod:`coad.dismissal`. ``kinds_`` is what :func:`find_kinds` found last.
@@ -418,14 +418,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
 
     def _prepared(self, s: Any, q: Any, context: Any) -> tuple[Any, Any, Any]:
         s, q, context, _, _ = unpacked(s, q, context, None, None)
-        rows_s, rows_q = as_pair(s, q)
-        check_names(s, self.names_s_, "s")
-        check_names(q, self.names_q_, "q")
-        for name, rows, shape in (("s", rows_s, self.shape_s_), ("q", rows_q, self.shape_q_)):
-            if rows.shape[1:] != tuple(shape):
-                raise InputError(
-                    f"{name} has rows of shape {rows.shape[1:]}, but the model was fitted on {tuple(shape)}"
-                )
+        rows_s, rows_q = as_fitted(self, s, q)
         return rows_s, rows_q, as_context(self._known(rows_s, rows_q, context), len(rows_s))
 
     def _known(self, s: Any, q: Any, context: Any) -> Any:

@@ -38,6 +38,10 @@ class _Sorted:
     digest: str
     counts: tuple[int, ...]
 
+    def key(self, kind: int) -> str:
+        """A name for a kind that another sorting does not share, so that notes are not mixed up."""
+        return f"{self.digest}-{kind}"
+
 
 class Insight:
     """Attributions on demand, and kinds of the flagged events once they are found."""
@@ -88,7 +92,7 @@ class Insight:
             return []
         return [
             {
-                "kind": f"{known.digest}-{kind}",
+                "kind": known.key(kind),
                 "label": f"kind {kind + 1}",
                 "events": known.counts[kind],
                 "stability": float(known.kinds.kind_stability[kind]),
@@ -104,8 +108,7 @@ class Insight:
         if known is None:
             return [""] * len(pairs)
         numbers = self._numbers(pairs, known.kinds)
-        # The digest: a name that another sorting does not share, so that notes are not mixed up.
-        return [f"{known.digest}-{kind}" if kind >= 0 else "" for kind in numbers.tolist()]
+        return [known.key(kind) if kind >= 0 else "" for kind in numbers.tolist()]
 
     def _numbers(self, pairs: IntArray, found: Kinds) -> IntArray:
         """Kinds by number; pairs that were never looked at are looked at now, some thousands at a time."""

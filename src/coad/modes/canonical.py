@@ -61,19 +61,18 @@ def canonical_maps(
     white_s, white_q = _whitening(near_s), _whitening(near_q)
     left, right = _turned(near_s @ white_s, near_q @ white_q)
     r, keep = _shared(far_s @ (white_s @ left), far_q @ (white_q @ right))
+    if not keep.any():
+        return None
     sides = []
     for near, far, white, lines, other, directions in (
         (near_s, far_s, white_s, left[:, keep], (near_q, far_q), white_q.shape[1]),
         (near_q, far_q, white_q, right[:, keep], (near_s, far_s), white_s.shape[1]),
     ):
         width = np.maximum(r[keep], _LEAST)
-        if (
-            lines.shape[1] == directions
-        ):  # every direction of the other input is used: its places may tell more
+        if lines.shape[1] == directions:
+            # Every direction of the other input is used: its places may tell more.
             more, r_more = _beyond((near @ white, far @ white), lines, other)
             lines, width = np.column_stack([lines, more]), np.append(width, r_more)
-        if not len(width):
-            return None
         sides.append((white @ lines * (width / np.sqrt(np.square(width).mean()))).astype(np.float32))
     return sides[0], sides[1]
 
@@ -87,7 +86,7 @@ def _turned(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _shared(x: FloatArray, y: FloatArray) -> tuple[FloatArray, BoolArray]:
     """How much each column of ``x`` goes along with that of ``y``, and whether it is kept."""
     x, y = _unit(x), _unit(y)
-    r = (x * y).mean(0)
+    r: FloatArray = (x * y).mean(0)
     tails = np.sort(np.square(x * y), axis=0)[:-_WILD].sum(0) / len(x) - 1.0 - 2.0 * np.square(r)
     few = (r >= _SURE / np.sqrt(len(x))) & (tails >= _FEW)
     return r, np.asarray((r >= _LEAST) | few)
@@ -113,7 +112,7 @@ def _beyond(
         :, lines.shape[1] :
     ]  # a basis of what the lines leave
     left, right = _turned(near @ across, (inside - middle) @ white)
-    r, _ = _shared(far @ across @ left, (inside_far - middle) @ white @ right)
+    r = (_unit(far @ across @ left) * _unit((inside_far - middle) @ white @ right)).mean(0)
     keep = r >= _PLACE
     return (across @ left)[:, keep], r[keep]
 

@@ -31,7 +31,7 @@ from coad.modes.pipeline import find_modes
 from coad.modes.roles import Role
 from coad.training.configure import seed_of
 from coad.training.duo import Duo
-from coad.training.inputs import as_context, as_pair, check_names, column_names, reject_constant, unpacked
+from coad.training.inputs import as_context, as_fitted, as_pair, column_names, reject_constant, unpacked
 from coad.training.judge import Evaluation, judge
 
 __all__ = ["CoincidenceModes"]
@@ -70,7 +70,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     (3, ['rare', 'regime', 'regime'], np.True_)
     """
 
-    #: The columns of the fit, if it was on tables; models from files check theirs by their recipe.
+    #: The columns of the fit, if it was on tables.
     names_s_: tuple[str, ...] | None = None
     names_q_: tuple[str, ...] | None = None
     dismissed_: tuple[Any, ...] = ()  #: kinds are not dismissed here: a mode's role is changed instead
@@ -293,14 +293,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
 
     def _prepared(self, s: Any, q: Any, context: Any) -> FrontRows:
         s, q, context, _, _ = unpacked(s, q, context, None, None)
-        rows_s, rows_q = as_pair(s, q)
-        check_names(s, self.names_s_, "s")
-        check_names(q, self.names_q_, "q")
-        for name, rows, shape in (("s", rows_s, self.shape_s_), ("q", rows_q, self.shape_q_)):
-            if rows.shape[1:] != tuple(shape):
-                raise InputError(
-                    f"{name} has rows of shape {rows.shape[1:]}, but the model was fitted on {tuple(shape)}"
-                )
+        rows_s, rows_q = as_fitted(self, s, q)
         labels = None if self.contexts_ is None else as_context(context, len(rows_s))
         return FrontRows((rows_s, rows_q), self.fronts_, labels)
 

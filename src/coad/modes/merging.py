@@ -115,7 +115,7 @@ def union_loss(counts: IntArray) -> FloatArray:
 
 def _next_pair(
     score: FloatArray,
-    above: FloatArray | float,
+    above: float,
     group: IntArray,
     apart: Apart | None,
     surely: BoolArray | None = None,

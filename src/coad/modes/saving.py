@@ -53,6 +53,7 @@ def modes_facts(model: CoincidenceModes) -> tuple[dict[str, Any], dict[str, torc
             "s": {"row_shape": list(model.shape_s_), "dtype": "float32"},
             "q": {"row_shape": list(model.shape_q_), "dtype": "float32"},
             "contexts": model.contexts_,
+            "names": [model.names_s_, model.names_q_],
         },
         "scaling": [front.scaler.to_dict() for front in model.fronts_],
         "nets": [blueprint.to_dict() for blueprint in model.blueprints_],
@@ -75,6 +76,8 @@ def rebuild_modes(facts: dict[str, Any], tensors: dict[str, torch.Tensor], nets:
     model.random_state_, model.p_value_ = int(facts["seed"]), float(facts["p_value"])
     model.shape_s_, model.shape_q_ = (tuple(facts["schema"][x]["row_shape"]) for x in "sq")
     model.contexts_ = facts["schema"]["contexts"]
+    names = facts["schema"].get("names", (None, None))  # older models do not know them
+    model.names_s_, model.names_q_ = (None if one is None else tuple(one) for one in names)
     model.fronts_ = tuple(
         Front(
             Scaler.from_dict(scale),

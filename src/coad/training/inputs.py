@@ -15,9 +15,9 @@ from coad.scaling import Scaler
 
 __all__ = [
     "as_context",
+    "as_fitted",
     "as_pair",
     "as_rows",
-    "check_names",
     "column_names",
     "reject_constant",
     "scaled_blocks",
@@ -49,19 +49,28 @@ def as_pair(s: Any, q: Any, *, least: int = 1) -> tuple[NDArray[np.float32], NDA
     >>> [x.shape for x in as_pair([[1.0], [2.0]], [[0.5, 1.0], [1.0, 2.0]])]
     [(2, 1), (2, 2)]
     """
-    rows_s, rows_q = as_rows(s, "s"), as_rows(q, "q")
+    fit = least > 1  # single rows tell nothing about the width of a column
+    rows_s, rows_q = as_rows(s, "s", exact=fit), as_rows(q, "q", exact=fit)
     if len(rows_s) != len(rows_q):
         raise InputError(
             f"s has {len(rows_s):,} rows and q has {len(rows_q):,}; row i of both must be the same moment"
         )
     if len(rows_s) < least:
-        what = (
-            f"are too few to learn from; coad needs at least {least} pairs" if least > 1 else "hold nothing"
-        )
+        what = f"are too few to learn from; coad needs at least {least} pairs" if fit else "hold nothing"
         raise InputError(f"{len(rows_s):,} rows {what}")
-    if least > 1:  # a fit; single rows tell nothing about the width of a column
-        for given, rows, name in ((s, rows_s, "s"), (q, rows_q, "q")):
-            _reject_rounded(given, rows, name)
+    return rows_s, rows_q
+
+
+def as_fitted(model: Any, s: Any, q: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Both inputs checked against the columns and shapes that a model was fitted on."""
+    rows_s, rows_q = as_pair(s, q)
+    for name, given, rows in (("s", s, rows_s), ("q", q, rows_q)):
+        _check_names(given, getattr(model, f"names_{name}_"), name)
+        shape = tuple(getattr(model, f"shape_{name}_"))
+        if rows.shape[1:] != shape:
+            raise InputError(
+                f"{name} has rows of shape {rows.shape[1:]}, but the model was fitted on {shape}"
+            )
     return rows_s, rows_q
 
 
@@ -70,11 +79,8 @@ def column_names(x: Any) -> tuple[str, ...] | None:
     return tuple(str(c) for c in x.columns) if hasattr(x, "columns") else None
 
 
-def check_names(x: Any, known: tuple[str, ...] | None, name: str) -> None:
-    """A table must have the columns of the fit, in their order; arrays are taken as they come.
-
-    >>> check_names([[1.0]], ("a",), "s")
-    """
+def _check_names(x: Any, known: tuple[str, ...] | None, name: str) -> None:
+    """A table must have the columns of the fit, in their order; arrays are taken as they come."""
     names = column_names(x)
     if known is None or names is None or names == known:
         return
@@ -88,8 +94,11 @@ def check_names(x: Any, known: tuple[str, ...] | None, name: str) -> None:
     )
 
 
-def as_rows(x: Any, name: str) -> NDArray[np.float32]:
-    """One input as float32, (n, features), (n, channels, time) or (n, c, h, w)."""
+def as_rows(x: Any, name: str, *, exact: bool = False) -> NDArray[np.float32]:
+    """One input as float32, (n, features), (n, channels, time) or (n, c, h, w).
+
+    With ``exact``, columns that float32 cannot hold are refused.
+    """
     columns = column_names(x)
     array = _as_array(x, name)
     if array.dtype.kind in "iub":
@@ -114,7 +123,9 @@ def as_rows(x: Any, name: str) -> NDArray[np.float32]:
         rows = np.ascontiguousarray(array, dtype=np.float32)
     # The sum is finite unless a value is not, or values are too large to be summed: then look closer.
     if not np.isfinite(_sum(rows)):
-        _reject_non_finite(rows, name, None if columns is None else list(columns))
+        _reject_non_finite(rows, name, columns)
+    if exact and len(rows) and array.dtype != np.float32:
+        _reject_rounded(array, rows, name)
     return rows
 
 
@@ -133,11 +144,8 @@ def _as_array(x: Any, name: str) -> NDArray[Any]:
         raise InputError(f"{name} is not a regular array: {error}") from error
 
 
-def _reject_rounded(given: Any, rows: NDArray[np.float32], name: str) -> None:
+def _reject_rounded(array: NDArray[Any], rows: NDArray[np.float32], name: str) -> None:
     """A column that float32 cannot hold, a small change on a large offset, would be noise without a word."""
-    array = _as_array(given, name)
-    if array.dtype == np.float32 or array.dtype.kind not in "iuf":
-        return
     step = max(1, len(rows) // _SAMPLE)
     exact = array[::step].reshape(len(rows[::step]), -1).astype(np.float64)
     off = np.abs(rows[::step].reshape(exact.shape) - exact).max(0)
@@ -179,7 +187,7 @@ def as_context(context: Any, n: int) -> NDArray[Any] | None:
     return array.astype(str) if array.dtype.kind == "O" else array
 
 
-def _reject_non_finite(rows: NDArray[np.float32], name: str, columns: list[str] | None) -> None:
+def _reject_non_finite(rows: NDArray[np.float32], name: str, columns: tuple[str, ...] | None) -> None:
     bad = ~np.isfinite(rows)
     if not bad.any():
         return
