@@ -134,3 +134,33 @@ def likeness(votes, labels, i, groups):
         rows = [j for j, label in enumerate(labels) if label == g]
         found.append(sum(cosine(votes[i], votes[j]) for j in rows) / len(rows))
     return found
+
+
+def digest(window, width, within, edges, stretches=None, floor=1e-3):
+    """A window (channels, points) in few numbers, by loops and a slow Fourier sum."""
+    channels, points = len(window), len(window[0])
+    level = [sum(x) / points for x in window]
+    away = [[v - level[c] for v in window[c]] for c in range(channels)]
+    steady = [math.sqrt(sum(v * v for v in away[c]) / points) + floor * within[c] for c in range(channels)]
+    ramp = [-1 + 2 * t / (points - 1) for t in range(points)]
+    out = [level[c] / width[c] for c in range(channels)]
+    out += [sum(v * r for v, r in zip(x, ramp, strict=True)) / points / width[c] for c, x in enumerate(away)]
+    out += [math.log(steady[c] / within[c]) for c in range(channels)]
+    out += [sum(v**3 for v in away[c]) / points / steady[c] ** 3 for c in range(channels)]
+    out += [math.log((max(away[c]) - min(away[c])) / steady[c] + floor) for c in range(channels)]
+    taper = [0.5 - 0.5 * math.cos(2 * math.pi * (t + 1) / (points + 1)) for t in range(points)]
+    norm = math.sqrt(sum(x * x for x in taper) / points)
+    for c in range(channels):
+        power = []
+        for k in range(1, points // 2 + 1):
+            turns = [-2j * math.pi * k * t / points for t in range(points)]
+            total = sum(v * x / norm * np.exp(turn) for v, x, turn in zip(away[c], taper, turns, strict=True))
+            power.append(abs(total) ** 2 / points)
+        for i in range(len(edges) - 1):
+            band = power[edges[i] : edges[i + 1]]
+            out.append(math.log(sum(band) / len(band) / within[c] ** 2 + floor))
+    for c in range(channels) if stretches else ():
+        for i in range(stretches):
+            part = window[c][round(i * points / stretches) : round((i + 1) * points / stretches)]
+            out.append(sum(part) / len(part) / width[c])
+    return out

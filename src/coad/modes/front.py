@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -27,6 +28,8 @@ __all__ = ["choose_front"]
 
 log = logging.getLogger(__name__)
 
+Arrays = tuple[NDArray[np.float32], NDArray[np.float32]]
+
 #: The trial that chooses the scale.
 _TRIAL_STEPS, _TRIAL_ROWS = 80, 1500
 #: Rows that the coordinates shared by both inputs are taken from.
@@ -37,48 +40,54 @@ _CLEARLY = 1.1
 
 def choose_front(
     model: CoincidenceModes,
-    arrays: tuple[NDArray[np.float32], NDArray[np.float32]],
+    looks: Sequence[Arrays],
     labels: NDArray[Any] | None,
     modes: int,
     group: ArrayLike | None,
     rng: np.random.Generator,
-) -> FrontRows:
-    """Rows scaled by one factor, or as shares clearly more on rows that a short training has not seen.
+) -> tuple[int, FrontRows]:
+    """The first of several looks at the rows, scaled by one factor, or what shares clearly more.
 
-    The others are the coordinates that the inputs share, and each column by itself.
+    That is asked of rows that a short training has not seen. Each look is a pair of arrays; the other scales are the
+    coordinates that the inputs share, and each column by itself.
     """
-    by_columns = FrontRows(arrays, tuple(Front.fit(x, labels) for x in arrays), labels)
-    pooled = tuple(Front.fit(x, labels, pooled=True) for x in arrays)
-    if not by_columns.flat or all(front.factors is None for front in pooled):
-        return by_columns
-    n = len(by_columns)
-    held = held_out(n, group, rng)
-    many = np.sort(rng.permutation(n)[:_MAPPED_ROWS])
-    maps = canonical_maps(by_columns.side(0, many).numpy(), by_columns.side(1, many).numpy(), held[many])
-    fronts = {"by one factor": pooled}
-    if maps is not None:
-        fronts["canonical"] = tuple(
-            replace(front, factors=factors) for front, factors in zip(by_columns.fronts, maps, strict=True)
-        )
-    fronts["by columns"] = by_columns.fronts
+    n = len(looks[0][0])
+    held: BoolArray | None = None
+    candidates: list[tuple[int, str, tuple[Front, ...]]] = []
+    for look, arrays in enumerate(looks):
+        by_columns = FrontRows(arrays, tuple(Front.fit(x, labels) for x in arrays), labels)
+        pooled = tuple(Front.fit(x, labels, pooled=True) for x in arrays)
+        if not by_columns.flat or all(front.factors is None for front in pooled):
+            return look, by_columns
+        held = held_out(n, group, rng) if held is None else held
+        candidates.append((look, "by one factor", pooled))
+        many = np.sort(rng.permutation(n)[:_MAPPED_ROWS])
+        maps = canonical_maps(by_columns.side(0, many).numpy(), by_columns.side(1, many).numpy(), held[many])
+        if maps is not None:
+            own = zip(by_columns.fronts, maps, strict=True)
+            candidates.append((look, "canonical", tuple(replace(front, factors=x) for front, x in own)))
+        candidates.append((look, "by columns", by_columns.fronts))
+    assert held is not None
     some = np.sort(rng.permutation(n)[:_TRIAL_ROWS])
-    part = arrays[0][some], arrays[1][some]
-    own = None if labels is None else labels[some]
+    some_labels = None if labels is None else labels[some]
+    trials = [
+        FrontRows((looks[look][0][some], looks[look][1][some]), front, some_labels)
+        for look, _, front in candidates
+    ]
     seed = int(rng.integers(2**30))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # trials side by side: small products gain nothing from threads of their own
     try:
         with ThreadPoolExecutor(threads, initializer=lambda: torch.set_num_threads(1)) as pool:
-            trial = partial(_shared, model, modes, held[some], seed)
-            values = list(pool.map(trial, (FrontRows(part, front, own) for front in fronts.values())))
+            values = list(pool.map(partial(_shared, model, modes, held[some], seed), trials))
     finally:
         torch.set_num_threads(threads)
-    best, most = pooled, -math.inf
-    for (name, front), value in zip(fronts.items(), values, strict=True):
-        log.info("shared on held-out rows: %.3f nats, scaled %s", value, name)
+    best, most = candidates[0], -math.inf
+    for candidate, value in zip(candidates, values, strict=True):
+        log.info("shared on held-out rows: %.3f nats, look %d scaled %s", value, *candidate[:2])
         if value > (_CLEARLY * most if most > 0 else most):
-            best, most = front, value
-    return FrontRows(arrays, best, labels)
+            best, most = candidate, value
+    return best[0], FrontRows(looks[best[0]], best[2], labels)
 
 
 def _shared(model: CoincidenceModes, modes: int, held: BoolArray, seed: int, data: FrontRows) -> float:

@@ -1,0 +1,116 @@
+"""Windows in few numbers: what they are, and what modes find in them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import naive_modes
+import numpy as np
+import pytest
+
+import coad
+from coad import CoincidenceModes
+from coad.modes.digest import Digest, band_edges, fit_digests
+from coad.nets import Conv, NetSpec
+
+
+def rings(seed=0, n=1200, points=64, rate=0.05):
+    """Two speeds, and a ring of random phase and place in s that comes with a tone of random phase in q."""
+    rng = np.random.default_rng([seed, 7])
+    speed, fault, time = rng.integers(2, size=(n, 1)), rng.random(n) < rate, np.arange(points)
+    inputs = []
+    for _ in range(2):
+        x = (1 + speed) * np.sin(time / np.array([8.0, 5.0])[speed] + rng.uniform(0, 6, (n, 1)))
+        since = time - rng.integers(0, points // 2, (n, 1))
+        ring = np.where(since >= 0, np.exp(-np.maximum(since, 0) / 12) * np.sin(2 * since), 0)
+        x = x + 1.5 * fault[:, None] * ring + 0.2 * rng.normal(size=(n, points))
+        inputs.append(x[:, None].astype(np.float32))
+    return inputs[0], inputs[1], fault
+
+
+def f1(found, truth):
+    return 2 * (found & truth).sum() / (found.sum() + truth.sum())
+
+
+@pytest.mark.parametrize(("channels", "points", "shape"), [(1, 40, False), (3, 25, True), (2, 5, True)])
+def test_the_digest_is_that_of_a_slow_sum(channels, points, shape):
+    rng = np.random.default_rng(points)
+    rows = np.cumsum(rng.normal(size=(30, channels, points)), axis=2).astype(np.float32)
+    digest = replace(Digest.fit(rows), shape=shape)
+    np.testing.assert_allclose(digest.width, rows.std(axis=(0, 2)), rtol=1e-5)
+    np.testing.assert_allclose(digest.within, np.median(rows.std(axis=2), axis=0), rtol=1e-5)
+    edges = band_edges(points // 2, 20)
+    stretches = min(points, 100 // channels) if shape else None
+    for row, found in zip(rows[:4], digest(rows[:4]), strict=True):
+        want = naive_modes.digest(row.tolist(), digest.width, digest.within, edges, stretches)
+        np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)
+
+
+def test_channels_that_stand_still_are_digested_to_finite_numbers():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(40, 3, 50)).astype(np.float32)
+    rows[:, 1] = 7.0
+    rows[5] = 0.0
+    assert np.isfinite(Digest.fit(rows)(rows)).all()
+    assert np.isfinite(Digest.fit(rows)(1e6 * rows)).all()
+    assert Digest.fit(rows)(rows[:, :, :3]).shape == (40, 15)  # no band of frequency in three points
+
+
+@pytest.mark.parametrize(("bins", "most"), [(1, 4), (7, 20), (21, 20), (500, 20), (5000, 4)])
+def test_bands_cover_every_frequency_once(bins, most):
+    edges = band_edges(bins, most)
+    assert edges[0] == 0
+    assert edges[-1] == bins
+    assert len(edges) <= most + 1
+    width = np.diff(edges)
+    assert (width > 0).all()
+    assert (np.diff(width) >= 0).all()
+
+
+def test_what_comes_at_any_place_and_phase_is_found_in_windows():
+    s, q, fault = rings()
+    det = CoincidenceModes(random_state=0).fit(s, q)
+    assert f1(det.predict(s, q), fault) > 0.9
+    new_s, new_q, new_fault = rings(1)
+    assert f1(det.predict(new_s, new_q), new_fault) > 0.9
+    # Windows beside features that somebody took from the other ones already.
+    plain = fit_digests(s, q)[0]
+    beside = CoincidenceModes(random_state=0).fit(s, plain[1](q))
+    assert f1(beside.predict(s, plain[1](q)), fault) > 0.9
+
+
+def test_a_shape_that_always_comes_at_one_place_is_found_too(tmp_path):
+    rng = np.random.default_rng(4)
+    kind = rng.choice(6, 1500, p=[0.25, 0.2, 0.2, 0.15, 0.15, 0.05])
+    inputs = []
+    for _ in range(2):
+        # The same values in another order: level, deviation, skewness and reach are all the same.
+        step = np.stack([rng.permutation(np.linspace(-1, 1, 12)) for _ in range(6)]).repeat(5, axis=1)
+        inputs.append((step[kind] + rng.normal(size=(1500, 60)))[:, None].astype(np.float32))
+    s, q = inputs
+    det = CoincidenceModes(random_state=0).fit(s, q)
+    assert det.digests_[0].shape
+    assert f1(det.predict(s, q), kind == 5) > 0.95
+    det.save(tmp_path / "model")
+    again = coad.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_mode(s, q), det.predict_mode(s, q))
+    np.testing.assert_allclose(again.score_samples(s[:9], q[:9]), det.score_samples(s[:9], q[:9]), atol=1e-6)
+
+
+def test_windows_of_noise_have_no_modes_and_networks_of_ones_own_see_every_point():
+    rng = np.random.default_rng(0)
+    s, q = rng.normal(size=(2, 400, 2, 32)).astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", coad.exceptions.CoadWarning)
+        det = CoincidenceModes(random_state=0, steps=60).fit(s, q)
+        assert len(det.modes_) == 0
+        assert det.digests_ == (None, None)  # every point was looked at, too
+        assert (det.predict_mode(s, q) == -1).all()
+        s[:200] += 3 * np.sin(np.arange(32) / 3).astype(np.float32)
+        q[:200] -= 3
+        own = NetSpec((Conv(4, 5, 2, 2),), (16,))
+        det = CoincidenceModes(net=own, random_state=0, steps=60).fit(s, q)
+    assert det.digests_ == (None, None)
+    assert det.blueprints_[0].source == own
+    assert det.blueprints_[0].input_shape == (2, 32)
