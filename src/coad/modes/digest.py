@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from coad._typing import FloatArray, IntArray
 
-__all__ = ["Digest", "Digests", "digested", "fit_digests"]
+__all__ = ["Digest", "band_edges"]
 
 #: Columns of the shape, and of the power, of all channels together; and what a channel has of them at least and at most.
 _SHAPE, _LEAST_STRETCHES = 100, 4
@@ -62,6 +62,10 @@ class Digest:
         width = np.where(width > 0, width, 1.0)
         return cls(width, np.where(within > 0, within, width))
 
+    def with_shape(self, shape: bool) -> Digest:
+        """The same with the shape, or without."""
+        return replace(self, shape=shape)
+
     def __call__(self, rows: Array32) -> Array32:
         """The digests of some windows."""
         found = [self._digested(part) for part in _blocks(rows)]
@@ -103,30 +107,13 @@ class Digest:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return {"width": self.width.tolist(), "within": self.within.tolist(), "shape": self.shape}
+        widths = {"width": self.width.tolist(), "within": self.within.tolist()}
+        return {"kind": "digest", **widths, "shape": self.shape}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Digest:
         """The inverse of :meth:`to_dict`."""
         return cls(np.array(data["width"]), np.array(data["within"]), bool(data["shape"]))
-
-
-Digests = tuple[Digest | None, Digest | None]
-
-
-def fit_digests(s: Array32, q: Array32) -> list[Digests]:
-    """A digest for each input that has windows, without and with their shape; nothing if there are none, or images."""
-    if max(s.ndim, q.ndim) != 3:
-        return []
-    plain = [Digest.fit(x) if x.ndim == 3 else None for x in (s, q)]
-    shaped = [None if one is None else replace(one, shape=True) for one in plain]
-    return [(plain[0], plain[1]), (shaped[0], shaped[1])]
-
-
-def digested(digests: Digests, s: Array32, q: Array32) -> tuple[Array32, Array32]:
-    """Both inputs, windows as their digests."""
-    found = [x if digest is None else digest(x) for digest, x in zip(digests, (s, q), strict=True)]
-    return found[0], found[1]
 
 
 def band_edges(bins: int, most: int) -> IntArray:

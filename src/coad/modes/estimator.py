@@ -25,9 +25,9 @@ from coad.modes.checks import (
 from coad.modes.consensus import DISAGREE
 from coad.modes.describing import Found
 from coad.modes.deviations import Deviations, with_deviations
-from coad.modes.digest import Digests, digested, fit_digests
 from coad.modes.front import choose_front
 from coad.modes.inputs import FrontRows
+from coad.modes.looks import AS_THEY_ARE, Looks, looked_at, looks_at
 from coad.modes.pipeline import find_modes
 from coad.modes.roles import Role
 from coad.training.configure import seed_of
@@ -55,7 +55,8 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         The rarest mode wanted, as a part of the rows; batches must hold some rows of it.
     net : None, "mnist", "milling", "rf", NetSpec or a pair of NetSpec
         None chooses from the shapes: windows (n, channels, points) are put in few numbers (:mod:`coad.modes.digest`)
-        and seen point by point only if these show no mode; images are seen by convolutions.
+        and seen point by point only if these show no mode; images are seen by convolutions. Columns that span
+        decades are seen by their logarithm, if that shows more.
     n_seeds : int
         Pairs of networks, each of which leaves out another part of the rows; rows that most of
         them put together are a mode.
@@ -75,8 +76,8 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     #: The columns of the fit, if it was on tables.
     names_s_: tuple[str, ...] | None = None
     names_q_: tuple[str, ...] | None = None
-    #: How windows are put in few numbers, if they are.
-    digests_: Digests = (None, None)
+    #: How rows are looked at before they are scaled; see :mod:`coad.modes.looks`.
+    looks_: Looks = AS_THEY_ARE
     dismissed_: tuple[Any, ...] = ()  #: kinds are not dismissed here: a mode's role is changed instead
 
     def __init__(
@@ -143,14 +144,14 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
         self.contexts_ = None if labels is None else np.unique(labels).tolist()
         self.random_state_ = seed
-        for tried in _tried(rows_s, rows_q, self.net):
-            looks = [digested(digests, rows_s, rows_q) for digests in tried]
+        for tried in looks_at(rows_s, rows_q, self.net):
+            seen = [looked_at(looks, rows_s, rows_q) for looks in tried]
             # Convolutions cost more a row; a batch still holds some rows of the rarest mode wanted.
-            usual = 2048 if looks[0][0].ndim == looks[0][1].ndim == 2 else 800 if n < _MANY else 1600
+            usual = 2048 if seen[0][0].ndim == seen[0][1].ndim == 2 else 800 if n < _MANY else 1600
             batch = min(n, self.batch_size or usual)
             warn_of_batch(batch, n, self.smallest)
-            look, data = choose_front(self, looks, labels, modes, group, rng)
-            self.digests_, self.fronts_ = tried[look], data.fronts
+            chosen, data = choose_front(self, seen, labels, modes, group, rng)
+            self.looks_, self.fronts_ = tried[chosen], data.fronts
             found = find_modes(self, data, modes, batch, group, time, rng)
             self.deviations_: Deviations | None
             found, self.deviations_ = with_deviations(self, found, data, modes, batch, group, time, rng)
@@ -303,14 +304,8 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         s, q, context, _, _ = unpacked(s, q, context, None, None)
         rows_s, rows_q = as_fitted(self, s, q)
         labels = None if self.contexts_ is None else as_context(context, len(rows_s))
-        return FrontRows(digested(self.digests_, rows_s, rows_q), self.fronts_, labels)
+        return FrontRows(looked_at(self.looks_, rows_s, rows_q), self.fronts_, labels)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "modes_"):
             raise NotFittedError("this CoincidenceModes is not fitted yet; call fit(s, q) first")
-
-
-def _tried(s: Any, q: Any, net: Any) -> list[list[Digests]]:
-    """What is tried in turn: windows in few numbers, and if that shows nothing, every point of them."""
-    digests = [] if net is not None else fit_digests(s, q)
-    return [digests, [(None, None)]] if digests else [[(None, None)]]

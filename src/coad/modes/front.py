@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from coad._typing import ArrayLike, BoolArray
 from coad.modes.canonical import canonical_maps
 from coad.modes.inputs import Front, FrontRows
+from coad.modes.looks import Arrays
 from coad.modes.objective import chance_table, joint_table, mutual_information
 from coad.modes.plan import blueprints_of_modes, held_out, plan_for
 from coad.modes.training import build, responsibilities, train_on_table
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["choose_front"]
 
 log = logging.getLogger(__name__)
-
-Arrays = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 #: The trial that chooses the scale.
 _TRIAL_STEPS, _TRIAL_ROWS = 80, 1500

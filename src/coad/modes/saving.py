@@ -10,8 +10,8 @@ import torch
 
 from coad.modes.catalogue import Mode, ModeTable
 from coad.modes.deviations import Deviations
-from coad.modes.digest import Digest
 from coad.modes.inputs import Front
+from coad.modes.looks import looks_from_list, looks_to_list
 from coad.modes.training import build
 from coad.scaling import Scaler
 from coad.training.duo import Duo
@@ -57,7 +57,7 @@ def modes_facts(model: CoincidenceModes) -> tuple[dict[str, Any], dict[str, torc
             "names": [model.names_s_, model.names_q_],
         },
         "scaling": [front.scaler.to_dict() for front in model.fronts_],
-        "digests": [None if one is None else one.to_dict() for one in model.digests_],
+        "looks": looks_to_list(model.looks_),
         "nets": [blueprint.to_dict() for blueprint in model.blueprints_],
         "modes": model.modes_.to_list(),
     }
@@ -87,8 +87,7 @@ def rebuild_modes(facts: dict[str, Any], tensors: dict[str, torch.Tensor], nets:
         )
         for side, scale in zip("sq", facts["scaling"], strict=True)
     )
-    digests = [None if x is None else Digest.from_dict(x) for x in facts.get("digests", (None, None))]
-    model.digests_ = digests[0], digests[1]
+    model.looks_ = looks_from_list(facts.get("looks", ((), ())))  # older models do not know them
     model.sizes_ = np.array(facts["sizes"], dtype=np.float64)
     model.modes_ = ModeTable(
         Mode(**{**one, "exemplars": tuple(int(i) for i in one["exemplars"])}) for one in facts["modes"]

@@ -1,9 +1,8 @@
-"""Windows in few numbers: what they are, and what modes find in them."""
+"""How rows are looked at: windows in few numbers, columns that span decades by their logarithm."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
 import naive_modes
 import numpy as np
@@ -11,7 +10,9 @@ import pytest
 
 import coad
 from coad import CoincidenceModes
-from coad.modes.digest import Digest, band_edges, fit_digests
+from coad.modes.digest import Digest, band_edges
+from coad.modes.logs import Logs
+from coad.modes.looks import AS_THEY_ARE
 from coad.nets import Conv, NetSpec
 
 
@@ -37,7 +38,7 @@ def f1(found, truth):
 def test_the_digest_is_that_of_a_slow_sum(channels, points, shape):
     rng = np.random.default_rng(points)
     rows = np.cumsum(rng.normal(size=(30, channels, points)), axis=2).astype(np.float32)
-    digest = replace(Digest.fit(rows), shape=shape)
+    digest = Digest.fit(rows).with_shape(shape)
     np.testing.assert_allclose(digest.width, rows.std(axis=(0, 2)), rtol=1e-5)
     np.testing.assert_allclose(digest.within, np.median(rows.std(axis=2), axis=0), rtol=1e-5)
     edges = band_edges(points // 2, 20)
@@ -75,9 +76,8 @@ def test_what_comes_at_any_place_and_phase_is_found_in_windows():
     new_s, new_q, new_fault = rings(1)
     assert f1(det.predict(new_s, new_q), new_fault) > 0.9
     # Windows beside features that somebody took from the other ones already.
-    plain = fit_digests(s, q)[0]
-    beside = CoincidenceModes(random_state=0).fit(s, plain[1](q))
-    assert f1(beside.predict(s, plain[1](q)), fault) > 0.9
+    q = Digest.fit(q)(q)
+    assert f1(CoincidenceModes(random_state=0).fit(s, q).predict(s, q), fault) > 0.9
 
 
 def test_a_shape_that_always_comes_at_one_place_is_found_too(tmp_path):
@@ -90,7 +90,7 @@ def test_a_shape_that_always_comes_at_one_place_is_found_too(tmp_path):
         inputs.append((step[kind] + rng.normal(size=(1500, 60)))[:, None].astype(np.float32))
     s, q = inputs
     det = CoincidenceModes(random_state=0).fit(s, q)
-    assert det.digests_[0].shape
+    assert det.looks_[0][0].shape
     assert f1(det.predict(s, q), kind == 5) > 0.95
     det.save(tmp_path / "model")
     again = coad.load(tmp_path / "model")
@@ -105,12 +105,45 @@ def test_windows_of_noise_have_no_modes_and_networks_of_ones_own_see_every_point
         warnings.simplefilter("ignore", coad.exceptions.CoadWarning)
         det = CoincidenceModes(random_state=0, steps=60).fit(s, q)
         assert len(det.modes_) == 0
-        assert det.digests_ == (None, None)  # every point was looked at, too
+        assert det.looks_ == AS_THEY_ARE  # every point was looked at, too
         assert (det.predict_mode(s, q) == -1).all()
         s[:200] += 3 * np.sin(np.arange(32) / 3).astype(np.float32)
         q[:200] -= 3
         own = NetSpec((Conv(4, 5, 2, 2),), (16,))
         det = CoincidenceModes(net=own, random_state=0, steps=60).fit(s, q)
-    assert det.digests_ == (None, None)
+    assert det.looks_ == AS_THEY_ARE
     assert det.blueprints_[0].source == own
     assert det.blueprints_[0].input_shape == (2, 32)
+
+
+def decades(seed, n=1500):
+    rng = np.random.default_rng(seed)
+    kind = rng.choice(5, n, p=[0.25, 0.25, 0.25, 0.2, 0.05])
+    s, q = (np.exp(2.5 * rng.normal(size=(5, 5))[kind] + 0.6 * rng.normal(size=(n, 5))) for _ in range(2))
+    return s, q, kind == 4
+
+
+def test_kinds_that_differ_by_a_factor_are_found_in_columns_that_span_decades(tmp_path):
+    s, q, rare = decades(1)
+    s = np.column_stack([s, np.random.default_rng(0).normal(size=len(s))])  # this one stays as it is
+    det = CoincidenceModes(random_state=0).fit(s, q)
+    assert np.isnan(det.looks_[0][0].floor)[-1]
+    assert f1(det.predict(s, q), rare) > 0.95
+    s[:3] *= -1  # below 0, where no row of the fit was
+    assert np.isfinite(det.score_samples(s, q)).all()
+    det.save(tmp_path / "model")
+    np.testing.assert_array_equal(coad.load(tmp_path / "model").predict(s, q), det.predict(s, q))
+
+
+def test_logarithms_are_asked_for_where_a_column_spans_decades_only():
+    rng = np.random.default_rng(0)
+    wide = np.exp(2 * rng.normal(size=1000))
+    rows = np.column_stack(
+        [wide, np.where(wide < 1, 0, wide), rng.exponential(size=1000), rng.normal(size=1000), wide - 0.1]
+    ).astype(np.float32)
+    logs = Logs.fit(rows)
+    assert np.isnan(logs.floor).tolist() == [False, False, True, True, True]
+    np.testing.assert_allclose(logs(rows)[:, 0], np.log(rows[:, 0] + rows[:, 0].min() / 2), atol=1e-5)
+    np.testing.assert_array_equal(logs(rows)[:, 2:], rows[:, 2:])
+    assert np.isfinite(logs(rows)).all()
+    assert Logs.fit(rows[:, 2:]) is None
