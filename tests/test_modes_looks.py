@@ -1,4 +1,4 @@
-"""How rows are looked at: windows in few numbers, columns that span decades by their logarithm."""
+"""How rows are looked at: windows in few numbers, wide columns by their logarithm, codes one by one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 import coad
 from coad import CoincidenceModes
+from coad.modes.codes import Codes
 from coad.modes.digest import Digest, band_edges
 from coad.modes.logs import Logs
 from coad.modes.looks import AS_THEY_ARE
@@ -139,7 +140,7 @@ def test_logarithms_are_asked_for_where_a_column_spans_decades_only():
     rng = np.random.default_rng(0)
     wide = np.exp(2 * rng.normal(size=1000))
     rows = np.column_stack(
-        [wide, np.where(wide < 1, 0, wide), rng.exponential(size=1000), rng.normal(size=1000), wide - 0.1]
+        [wide, np.where(wide < 0.3, 0, wide), rng.exponential(size=1000), rng.normal(size=1000), wide - 0.1]
     ).astype(np.float32)
     logs = Logs.fit(rows)
     assert np.isnan(logs.floor).tolist() == [False, False, True, True, True]
@@ -147,3 +148,39 @@ def test_logarithms_are_asked_for_where_a_column_spans_decades_only():
     np.testing.assert_array_equal(logs(rows)[:, 2:], rows[:, 2:])
     assert np.isfinite(logs(rows)).all()
     assert Logs.fit(rows[:, 2:]) is None
+
+
+def test_codes_whose_order_means_nothing_tell_kinds_apart(tmp_path):
+    rng = np.random.default_rng(0)
+    kind = rng.choice(5, 1500, p=[0.25, 0.25, 0.25, 0.2, 0.05])
+    inputs = []
+    for _ in range(2):
+        # Each kind likes one of six codes in each column: 1 to 6 for some kinds are 6 to 1, or anything, for others.
+        liked = rng.integers(1, 7, size=(5, 8))
+        any_code = rng.integers(1, 7, (1500, 8))
+        inputs.append(np.where(rng.random((1500, 8)) < 0.75, liked[kind], any_code).astype(float))
+    s, q = inputs
+    det = CoincidenceModes(random_state=0).fit(s, q)
+    assert [type(step) for step in det.looks_[0]] == [Codes]
+    assert f1(det.predict(s, q), kind == 4) > 0.95
+    det.save(tmp_path / "model")
+    np.testing.assert_array_equal(coad.load(tmp_path / "model").predict(s, q), det.predict(s, q))
+    s[0] = 99  # a code that the fit did not know
+    assert np.isfinite(det.score_samples(s, q)).all()
+
+
+def test_codes_are_few_whole_numbers_of_which_none_is_nearly_all():
+    rng = np.random.default_rng(0)
+    rows = np.column_stack(
+        [
+            rng.integers(5, size=900),
+            rng.integers(5, size=900) + 0.5,  # no whole numbers
+            rng.integers(2, size=900),  # yes and no are one column already
+            np.where(rng.random(900) < 0.95, 0, rng.integers(5, size=900)),
+            rng.integers(30, size=900),
+        ]
+    ).astype(np.float32)
+    assert [len(own) for own in Codes.fit(rows).values] == [5, 0, 0, 0, 0]
+    assert Codes.fit(rows)(rows).shape == (900, 9)
+    assert Codes.fit(rows[:, 1:]) is None
+    assert Codes.fit(np.tile(rows[:, :1], 100)) is None  # 500 columns would be too many

@@ -15,8 +15,8 @@ from coad._typing import FloatArray
 
 __all__ = ["Logs"]
 
-#: A column is asked for if it is never negative and its 99th percentile is so many times its median, zeros left out. Of an
-#: exponential distribution it is 7 times, of a log-normal one of width 1 ten times.
+#: A column spans decades if it is never negative, mostly positive, and its 99th percentile is so many times its median,
+#: zeros left out. Of an exponential distribution it is 7 times, of a log-normal one of width 1 ten times.
 _DECADES = 10.0
 _MOST_ROWS = 20_000
 
@@ -42,7 +42,9 @@ class Logs:
         floor = np.full(some.shape[1], np.nan)
         for column in np.flatnonzero(rows.min(axis=0) >= 0):
             positive = some[some[:, column] > 0, column]
-            if len(positive) and np.quantile(positive, 0.99) >= _DECADES * np.median(positive):
+            if len(positive) > len(some) / 2 and np.quantile(positive, 0.99) >= _DECADES * np.median(
+                positive
+            ):
                 floor[column] = positive.min() / 2
         return None if np.isnan(floor).all() else cls(floor)
 

@@ -1,16 +1,19 @@
-"""How a fit looks at rows before they are scaled: as they are, windows in few numbers, wide columns by their logarithm.
+"""How a fit looks at rows before they are scaled.
+
+As they are, or windows in few numbers, columns that span decades by their logarithm, codes by a column for each value.
 
 Which look suits the data is asked of rows held out (:func:`coad.modes.front.choose_front`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coad.modes.codes import Codes
 from coad.modes.digest import Digest
 from coad.modes.logs import Logs
 
@@ -28,7 +31,7 @@ __all__ = [
 Array32 = NDArray[np.float32]
 Arrays = tuple[Array32, Array32]
 #: What is done with the rows of one input, in turn, and with those of both.
-Look = tuple[Digest | Logs, ...]
+Look = tuple[Digest | Logs | Codes, ...]
 Looks = tuple[Look, Look]
 
 AS_THEY_ARE: Looks = ((), ())
@@ -42,13 +45,14 @@ def looks_at(s: Array32, q: Array32, net: Any) -> list[list[Looks]]:
     if net is not None or max(s.ndim, q.ndim) > 3:
         return [[AS_THEY_ARE]]
     if s.ndim == q.ndim == 2:
-        return [_with_logs([AS_THEY_ARE], s, q)]
+        logs = _with(Logs.fit, [AS_THEY_ARE], s, q)
+        return [_with(Codes.fit, logs, s, q)]
     digests: list[Looks] = []
     plain = [Digest.fit(x) if x.ndim == 3 else None for x in (s, q)]
     for shape in (False, True):
         own: list[Look] = [() if one is None else (one.with_shape(shape),) for one in plain]
         digests.append((own[0], own[1]))
-    return [_with_logs(digests, s, q), [AS_THEY_ARE]]
+    return [_with(Logs.fit, digests, s, q), [AS_THEY_ARE]]
 
 
 def looked_at(looks: Looks, s: Array32, q: Array32) -> Arrays:
@@ -68,17 +72,19 @@ def looks_to_list(looks: Looks) -> list[list[dict[str, Any]]]:
 
 def looks_from_list(data: Sequence[Sequence[dict[str, Any]]]) -> Looks:
     """The inverse of :func:`looks_to_list`."""
-    kinds: dict[str, type[Digest] | type[Logs]] = {"digest": Digest, "logs": Logs}
+    kinds: dict[str, Any] = {"digest": Digest, "logs": Logs, "codes": Codes}
     own = [tuple(kinds[step["kind"]].from_dict(step) for step in look) for look in data]
     return own[0], own[1]
 
 
-def _with_logs(looks: list[Looks], s: Array32, q: Array32) -> list[Looks]:
-    """These looks, and behind them the same with logarithms, where some column may gain from them."""
+def _with(
+    fit: Callable[[Array32], Logs | Codes | None], looks: list[Looks], s: Array32, q: Array32
+) -> list[Looks]:
+    """These looks, and behind them the same with one step more, where some column may gain from it."""
     more: list[Looks] = []
     for one in looks:
-        logs = [Logs.fit(x) for x in looked_at(one, s, q)]
-        if any(step is not None for step in logs):
-            own = [look if step is None else (*look, step) for look, step in zip(one, logs, strict=True)]
+        steps = [fit(x) for x in looked_at(one, s, q)]
+        if any(step is not None for step in steps):
+            own = [look if step is None else (*look, step) for look, step in zip(one, steps, strict=True)]
             more.append((own[0], own[1]))
     return looks + more
