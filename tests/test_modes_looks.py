@@ -178,9 +178,10 @@ def test_codes_are_few_whole_numbers_of_which_none_is_nearly_all():
             rng.integers(2, size=900),  # yes and no are one column already
             np.where(rng.random(900) < 0.95, 0, rng.integers(5, size=900)),
             rng.integers(30, size=900),
+            np.append(rng.integers(4, size=897), [8, 8, 9]),  # thins out
         ]
     ).astype(np.float32)
-    assert [len(own) for own in Codes.fit(rows).values] == [5, 0, 0, 0, 0]
-    assert Codes.fit(rows)(rows).shape == (900, 9)
+    assert [len(own) for own in Codes.fit(rows).values] == [5, 0, 0, 0, 0, 0]
+    assert Codes.fit(rows)(rows).shape == (900, 10)
     assert Codes.fit(rows[:, 1:]) is None
     assert Codes.fit(np.tile(rows[:, :1], 100)) is None  # 500 columns would be too many

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 __all__ = ["Codes"]
 
-#: A column may hold codes if it has so many different values, all whole numbers, and if none of them is nearly all there
-#: is. More columns than the last are not made.
-_LEAST_VALUES, _MOST_VALUES, _COMMONEST, _MOST_COLUMNS = 3, 10, 0.9, 400
+#: A column may hold codes if it has so many different values, all whole numbers, if none of them is nearly all there is,
+#: and if each has some rows (what gets rarer and rarer is a count). More columns than the last are not made.
+_LEAST_VALUES, _MOST_VALUES, _COMMONEST, _LEAST_ROWS, _MOST_COLUMNS = 3, 10, 0.9, 5, 400
 _MOST_ROWS = 20_000
 
 Array32 = NDArray[np.float32]
@@ -23,7 +23,7 @@ Array32 = NDArray[np.float32]
 class Codes:
     """Flat rows with columns of 0 and 1 in place of codes; ``values`` are those of each column, none if it stays.
 
-    >>> x = np.array([[0.5, 7], [1.5, 9], [2.5, 2], [0.5, 7]], dtype=np.float32)
+    >>> x = np.array([[0.5, 7], [1.5, 9], [2.5, 2], [0.5, 7]] * 5, dtype=np.float32)
     >>> codes = Codes.fit(x)
     >>> codes.values, codes(x)[:2].tolist()
     (((), (2.0, 7.0, 9.0)), [[0.5, 0.0, 1.0, 0.0], [1.5, 0.0, 0.0, 1.0]])
@@ -63,10 +63,6 @@ def _values(column: Array32) -> tuple[float, ...]:
         return ()
     found, counts = np.unique(column, return_counts=True)
     whole = bool((found == np.round(found)).all())
-    if (
-        not whole
-        or not _LEAST_VALUES <= len(found) <= _MOST_VALUES
-        or counts.max() > _COMMONEST * len(column)
-    ):
-        return ()
-    return tuple(found.tolist())
+    few = _LEAST_VALUES <= len(found) <= _MOST_VALUES
+    even = counts.min() >= _LEAST_ROWS and counts.max() <= _COMMONEST * len(column)
+    return tuple(found.tolist()) if whole and few and even else ()
