@@ -13,7 +13,7 @@ from coad import CoincidenceModes
 from coad.modes.codes import Codes
 from coad.modes.digest import Digest, band_edges
 from coad.modes.logs import Logs
-from coad.modes.looks import AS_THEY_ARE
+from coad.modes.looks import AS_THEY_ARE, looks_at
 from coad.nets import Conv, NetSpec
 
 
@@ -185,3 +185,23 @@ def test_codes_are_few_whole_numbers_of_which_none_is_nearly_all():
     assert Codes.fit(rows)(rows).shape == (900, 10)
     assert Codes.fit(rows[:, 1:]) is None
     assert Codes.fit(np.tile(rows[:, :1], 100)) is None  # 500 columns would be too many
+
+
+def test_small_images_are_lists_of_pixels_and_large_ones_are_seen_by_convolutions(tmp_path):
+    rng = np.random.default_rng(0)
+    kind = rng.choice(4, 900, p=[0.4, 0.3, 0.25, 0.05])
+    s, q = (
+        (2 * rng.normal(size=(4, 1, 6, 5))[kind] + rng.normal(size=(900, 1, 6, 5))).astype(np.float32)
+        for _ in range(2)
+    )
+    det = CoincidenceModes(random_state=0).fit(s, q)
+    assert f1(det.predict(s, q), kind == 3) > 0.95
+    assert det.blueprints_[0].input_shape != (1, 6, 5)
+    det.save(tmp_path / "model")
+    np.testing.assert_array_equal(coad.load(tmp_path / "model").predict_mode(s, q), det.predict_mode(s, q))
+    large = np.zeros((9, 1, 17, 16), dtype=np.float32)
+    assert looks_at(large, s[:9], None) == [[AS_THEY_ARE]]
+    # Small images beside windows beside codes: everything becomes flat, or nothing does.
+    first, last = looks_at(s, rng.normal(size=(900, 2, 30)).astype(np.float32), None)
+    assert [type(step).__name__ for step in (*first[0][0], *first[0][1])] == ["Pixels", "Digest"]
+    assert last == [AS_THEY_ARE]

@@ -31,7 +31,7 @@ _MOST_VALUES, _BLOCK = 20_000_000, 4_000_000
 Array32 = NDArray[np.float32]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Digest:
     """Windows (n, channels, points) to flat rows (n, columns), whatever the units of the channels are.
 

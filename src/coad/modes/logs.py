@@ -23,7 +23,7 @@ _MOST_ROWS = 20_000
 Array32 = NDArray[np.float32]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Logs:
     """Flat rows with some columns replaced by their logarithm; ``floor`` (columns,) is added first, NaN leaves a column.
 

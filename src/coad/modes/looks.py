@@ -1,13 +1,14 @@
 """How a fit looks at rows before they are scaled.
 
 As they are, or windows in few numbers, columns that span decades by their logarithm, codes by a column for each value.
-
 Which look suits the data is asked of rows held out (:func:`coad.modes.front.choose_front`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,29 +31,54 @@ __all__ = [
 
 Array32 = NDArray[np.float32]
 Arrays = tuple[Array32, Array32]
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Small images (n, channels, height, width) as lists of pixels: convolutions have no room in them."""
+
+    def __call__(self, rows: Array32) -> Array32:
+        return rows.reshape(len(rows), -1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {"kind": "pixels"}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Pixels:
+        """The inverse of :meth:`to_dict`."""
+        return cls()
+
+
 #: What is done with the rows of one input, in turn, and with those of both.
-Look = tuple[Digest | Logs | Codes, ...]
+Look = tuple[Digest | Pixels | Logs | Codes, ...]
 Looks = tuple[Look, Look]
 
 AS_THEY_ARE: Looks = ((), ())
+#: Images with more values than this are seen by convolutions.
+_SMALL = 256
 
 
 def looks_at(s: Array32, q: Array32, net: Any) -> list[list[Looks]]:
     """Looks to choose from, the simplest first; if they show no mode, those of the next list are tried.
 
-    Networks of one's own see the rows as they are, and so do those of images.
+    Networks of one's own see the rows as they are, and so do those of images that are not small.
     """
-    if net is not None or max(s.ndim, q.ndim) > 3:
+    if net is not None or any(x.ndim > 3 and math.prod(x.shape[1:]) > _SMALL for x in (s, q)):
         return [[AS_THEY_ARE]]
-    if s.ndim == q.ndim == 2:
-        logs = _with(Logs.fit, [AS_THEY_ARE], s, q)
-        return [_with(Codes.fit, logs, s, q)]
-    digests: list[Looks] = []
-    plain = [Digest.fit(x) if x.ndim == 3 else None for x in (s, q)]
-    for shape in (False, True):
-        own: list[Look] = [() if one is None else (one.with_shape(shape),) for one in plain]
-        digests.append((own[0], own[1]))
-    return [_with(Logs.fit, digests, s, q), [AS_THEY_ARE]]
+    plain, shaped = zip(*(_as_flat(x) for x in (s, q)), strict=True)
+    looks = [plain] if plain == shaped else [plain, shaped]
+    looks = _with(Codes.fit, _with(Logs.fit, looks, s, q), s, q)
+    return [looks] if plain == AS_THEY_ARE else [looks, [AS_THEY_ARE]]
+
+
+def _as_flat(rows: Array32) -> tuple[Look, Look]:
+    """What makes rows flat: windows without their shape and with it, anything else in one way."""
+    if rows.ndim == 3:
+        digest = Digest.fit(rows)
+        return (digest.with_shape(False),), (digest.with_shape(True),)
+    one: Look = (Pixels(),) if rows.ndim > 3 else ()
+    return one, one
 
 
 def looked_at(looks: Looks, s: Array32, q: Array32) -> Arrays:
@@ -72,7 +98,7 @@ def looks_to_list(looks: Looks) -> list[list[dict[str, Any]]]:
 
 def looks_from_list(data: Sequence[Sequence[dict[str, Any]]]) -> Looks:
     """The inverse of :func:`looks_to_list`."""
-    kinds: dict[str, Any] = {"digest": Digest, "logs": Logs, "codes": Codes}
+    kinds: dict[str, Any] = {"digest": Digest, "pixels": Pixels, "logs": Logs, "codes": Codes}
     own = [tuple(kinds[step["kind"]].from_dict(step) for step in look) for look in data]
     return own[0], own[1]
 
