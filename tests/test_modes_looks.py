@@ -200,8 +200,10 @@ def test_small_images_are_lists_of_pixels_and_large_ones_are_seen_by_convolution
     det.save(tmp_path / "model")
     np.testing.assert_array_equal(coad.load(tmp_path / "model").predict_mode(s, q), det.predict_mode(s, q))
     large = np.zeros((9, 1, 17, 16), dtype=np.float32)
-    assert looks_at(large, s[:9], None) == [[AS_THEY_ARE]]
-    # Small images beside windows beside codes: everything becomes flat, or nothing does.
-    first, last = looks_at(s, rng.normal(size=(900, 2, 30)).astype(np.float32), None)
-    assert [type(step).__name__ for step in (*first[0][0], *first[0][1])] == ["Pixels", "Digest"]
-    assert last == [AS_THEY_ARE]
+    assert [looks for ((looks, _),) in looks_at(large, s[:9], None)] == [AS_THEY_ARE]
+    # Small images beside windows: both become flat, or none does.
+    first, ((last, _),) = looks_at(s, rng.normal(size=(900, 2, 30)).astype(np.float32), None)
+    looks, (pixels, digests) = first[0]
+    assert [type(step).__name__ for look in looks for step in look] == ["Pixels", "Digest"]
+    assert pixels.ndim == digests.ndim == 2
+    assert last == AS_THEY_ARE

@@ -144,14 +144,14 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
         self.contexts_ = None if labels is None else np.unique(labels).tolist()
         self.random_state_ = seed
-        for tried in looks_at(rows_s, rows_q, self.net):
-            seen = [looked_at(looks, rows_s, rows_q) for looks in tried]
+        for seen in looks_at(rows_s, rows_q, self.net):
+            arrays = [shown for _, shown in seen]
             # Convolutions cost more a row; a batch still holds some rows of the rarest mode wanted.
-            usual = 2048 if seen[0][0].ndim == seen[0][1].ndim == 2 else 800 if n < _MANY else 1600
+            usual = 2048 if arrays[0][0].ndim == arrays[0][1].ndim == 2 else 800 if n < _MANY else 1600
             batch = min(n, self.batch_size or usual)
             warn_of_batch(batch, n, self.smallest)
-            chosen, data = choose_front(self, seen, labels, modes, group, rng)
-            self.looks_, self.fronts_ = tried[chosen], data.fronts
+            chosen, data = choose_front(self, arrays, labels, modes, group, rng)
+            self.looks_, self.fronts_ = seen[chosen][0], data.fronts
             found = find_modes(self, data, modes, batch, group, time, rng)
             self.deviations_: Deviations | None
             found, self.deviations_ = with_deviations(self, found, data, modes, batch, group, time, rng)

@@ -23,6 +23,7 @@ __all__ = [
     "Arrays",
     "Look",
     "Looks",
+    "Seen",
     "looked_at",
     "looks_at",
     "looks_from_list",
@@ -53,23 +54,26 @@ class Pixels:
 #: What is done with the rows of one input, in turn, and with those of both.
 Look = tuple[Digest | Pixels | Logs | Codes, ...]
 Looks = tuple[Look, Look]
+Seen = tuple[Looks, Arrays]
 
 AS_THEY_ARE: Looks = ((), ())
 #: Images with more values than this are seen by convolutions.
 _SMALL = 256
 
 
-def looks_at(s: Array32, q: Array32, net: Any) -> list[list[Looks]]:
-    """Looks to choose from, the simplest first; if they show no mode, those of the next list are tried.
+def looks_at(s: Array32, q: Array32, net: Any) -> list[list[Seen]]:
+    """Looks to choose from and what they show, the simplest first; if that is no mode, the next list is for trying.
 
     Networks of one's own see the rows as they are, and so do those of images that are not small.
     """
+    as_they_are: Seen = AS_THEY_ARE, (s, q)
     if net is not None or any(x.ndim > 3 and math.prod(x.shape[1:]) > _SMALL for x in (s, q)):
-        return [[AS_THEY_ARE]]
+        return [[as_they_are]]
     plain, shaped = zip(*(_as_flat(x) for x in (s, q)), strict=True)
     looks = [plain] if plain == shaped else [plain, shaped]
-    looks = _with(Codes.fit, _with(Logs.fit, looks, s, q), s, q)
-    return [looks] if plain == AS_THEY_ARE else [looks, [AS_THEY_ARE]]
+    seen = [(one, looked_at(one, s, q)) for one in looks]
+    seen = _with(Codes.fit, _with(Logs.fit, seen))
+    return [seen] if plain == AS_THEY_ARE else [seen, [as_they_are]]
 
 
 def _as_flat(rows: Array32) -> tuple[Look, Look]:
@@ -103,14 +107,13 @@ def looks_from_list(data: Sequence[Sequence[dict[str, Any]]]) -> Looks:
     return own[0], own[1]
 
 
-def _with(
-    fit: Callable[[Array32], Logs | Codes | None], looks: list[Looks], s: Array32, q: Array32
-) -> list[Looks]:
+def _with(fit: Callable[[Array32], Logs | Codes | None], seen: list[Seen]) -> list[Seen]:
     """These looks, and behind them the same with one step more, where some column may gain from it."""
-    more: list[Looks] = []
-    for one in looks:
-        steps = [fit(x) for x in looked_at(one, s, q)]
+    more: list[Seen] = []
+    for looks, arrays in seen:
+        steps = [fit(x) for x in arrays]
         if any(step is not None for step in steps):
-            own = [look if step is None else (*look, step) for look, step in zip(one, steps, strict=True)]
-            more.append((own[0], own[1]))
-    return looks + more
+            own = [look if step is None else (*look, step) for look, step in zip(looks, steps, strict=True)]
+            shown = [x if step is None else step(x) for step, x in zip(steps, arrays, strict=True)]
+            more.append(((own[0], own[1]), (shown[0], shown[1])))
+    return seen + more
