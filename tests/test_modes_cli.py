@@ -47,6 +47,18 @@ def test_the_command_prints_the_catalogue_rarest_first_and_writes_a_page(table, 
         assert "catalogue of modes" in str(refused.exception)
 
 
+def test_the_command_and_the_page_say_how_rows_were_looked_at(table, tmp_path):
+    rows = np.loadtxt(table, delimiter=",", skiprows=1)
+    path, page = tmp_path / "decades.csv", tmp_path / "page.html"
+    names = table.read_text(encoding="utf-8").splitlines()[0]
+    np.savetxt(path, np.exp(3 * rows), delimiter=",", header=names, comments="")
+    arguments = ["--s", "s*", "--q", "q*", "--out", str(tmp_path / "model"), "--page", str(page)]
+    found = CliRunner().invoke(app, ["modes", str(path), *arguments])
+    assert found.exit_code == 0, found.output
+    assert "looked at: s by logarithms in " in found.output
+    assert "Looked at: s by logarithms in " in page.read_text(encoding="utf-8")
+
+
 def test_fit_with_method_auto_chooses_modes_where_a_rare_mode_holds(table, tmp_path):
     found = CliRunner().invoke(
         app,

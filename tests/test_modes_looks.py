@@ -136,6 +136,18 @@ def test_kinds_that_differ_by_a_factor_are_found_in_columns_that_span_decades(tm
     np.testing.assert_array_equal(coad.load(tmp_path / "model").predict(s, q), det.predict(s, q))
 
 
+def test_a_single_column_that_spans_decades_is_seen_by_its_logarithm():
+    rng = np.random.default_rng(0)
+    kind = rng.choice(4, 1500, p=[0.4, 0.3, 0.25, 0.05])
+    s, q = (
+        10.0 ** (order[kind] + 0.15 * rng.normal(size=1500))
+        for order in np.array([[0, 1, 2, 3], [2, 3, 0, 1]])
+    )
+    det = CoincidenceModes(random_state=0).fit(s[:, None], q[:, None])
+    assert all(isinstance(step, Logs) for look in det.looks_ for step in look)
+    assert f1(det.predict(s[:, None], q[:, None]), kind == 3) > 0.95
+
+
 def test_logarithms_are_asked_for_where_a_column_spans_decades_only():
     rng = np.random.default_rng(0)
     wide = np.exp(2 * rng.normal(size=1000))

@@ -121,6 +121,7 @@ def fit_and_show(
     """Fit a catalogue, save it and print it, rarest first."""
     from coad.cli._options import notes
     from coad.modes.fitting import fit_modes_files
+    from coad.modes.looks import looks_in_words
 
     with notes():
         report = fit_modes_files(
@@ -137,6 +138,9 @@ def fit_and_show(
     out(report.summary)
     out(f"s: {', '.join(used.s)}\nq: {', '.join(used.q)}")
     show_catalogue(report.model.modes_, report.model.p_value_)
+    words = looks_in_words(report.model.looks_)
+    if words and report.model.modes_:
+        out(words)
     if page is not None:
         out(f"pictures: {page}")
     out(f"model: {output}")

@@ -47,6 +47,11 @@ class Codes:
         ]
         return np.concatenate([part.astype(np.float32) for part in parts], axis=1)
 
+    @property
+    def words(self) -> str:
+        """What is looked at, in words."""
+        return f"codes one by one in {sum(map(bool, self.values))} of {len(self.values)} columns"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {"kind": "codes", "values": [list(own) for own in self.values]}

@@ -105,6 +105,11 @@ class Digest:
         mean = np.add.reduceat(power, edges[:-1], axis=2) / np.diff(edges)
         return np.asarray(np.log(mean / np.square(self.within)[:, None] + _FLOOR))
 
+    @property
+    def words(self) -> str:
+        """What is looked at, in words."""
+        return f"level, spread and power in bands of frequency{', with a coarse shape' if self.shape else ''}"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         widths = {"width": self.width.tolist(), "within": self.within.tolist()}

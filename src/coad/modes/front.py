@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -52,27 +52,51 @@ def choose_front(
     """
     n = len(looks[0][0])
     held: BoolArray | None = None
-    candidates: list[tuple[int, str, tuple[Front, ...]]] = []
+    candidates: list[_Candidate] = []
     for look, arrays in enumerate(looks):
         by_columns = FrontRows(arrays, tuple(Front.fit(x, labels) for x in arrays), labels)
         pooled = tuple(Front.fit(x, labels, pooled=True) for x in arrays)
-        if not by_columns.flat or all(front.factors is None for front in pooled):
-            return look, by_columns
+        if by_columns.flat and any(front.factors is not None for front in pooled):
+            held = held_out(n, group, rng) if held is None else held
+            candidates.append(_Candidate(look, "by one factor", pooled))
+            many = np.sort(rng.permutation(n)[:_MAPPED_ROWS])
+            s, q = (by_columns.side(which, many).numpy() for which in (0, 1))
+            maps = canonical_maps(s, q, held[many])
+            if maps is not None:
+                own = zip(by_columns.fronts, maps, strict=True)
+                shared = tuple(replace(front, factors=factors) for front, factors in own)
+                candidates.append(_Candidate(look, "canonical", shared))
+        candidates.append(_Candidate(look, "by columns", by_columns.fronts))
+    best = candidates[0]
+    if len(candidates) > 1:
         held = held_out(n, group, rng) if held is None else held
-        candidates.append((look, "by one factor", pooled))
-        many = np.sort(rng.permutation(n)[:_MAPPED_ROWS])
-        maps = canonical_maps(by_columns.side(0, many).numpy(), by_columns.side(1, many).numpy(), held[many])
-        if maps is not None:
-            own = zip(by_columns.fronts, maps, strict=True)
-            candidates.append((look, "canonical", tuple(replace(front, factors=x) for front, x in own)))
-        candidates.append((look, "by columns", by_columns.fronts))
-    assert held is not None
-    some = np.sort(rng.permutation(n)[:_TRIAL_ROWS])
-    some_labels = None if labels is None else labels[some]
-    trials = [
-        FrontRows((looks[look][0][some], looks[look][1][some]), front, some_labels)
-        for look, _, front in candidates
-    ]
+        best = _most_shared(model, looks, labels, modes, held, candidates, rng)
+    return best.look, FrontRows(looks[best.look], best.fronts, labels)
+
+
+class _Candidate(NamedTuple):
+    """One of the looks, and how it is scaled."""
+
+    look: int
+    scale: str
+    fronts: tuple[Front, ...]
+
+
+def _most_shared(
+    model: CoincidenceModes,
+    looks: Sequence[Arrays],
+    labels: NDArray[Any] | None,
+    modes: int,
+    held: BoolArray,
+    candidates: Sequence[_Candidate],
+    rng: np.random.Generator,
+) -> _Candidate:
+    """The first candidate, or one behind it that shares clearly more on the ``held`` rows."""
+    some = np.sort(rng.permutation(len(held))[:_TRIAL_ROWS])
+    own = None if labels is None else labels[some]
+    trials = (
+        FrontRows((looks[one.look][0][some], looks[one.look][1][some]), one.fronts, own) for one in candidates
+    )
     seed = int(rng.integers(2**30))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # trials side by side: small products gain nothing from threads of their own
@@ -82,11 +106,11 @@ def choose_front(
     finally:
         torch.set_num_threads(threads)
     best, most = candidates[0], -math.inf
-    for candidate, value in zip(candidates, values, strict=True):
-        log.info("shared on held-out rows: %.3f nats, look %d scaled %s", value, *candidate[:2])
+    for one, value in zip(candidates, values, strict=True):
+        log.info("shared on held-out rows: %.3f nats, look %d scaled %s", value, one.look, one.scale)
         if value > (_CLEARLY * most if most > 0 else most):
-            best, most = candidate, value
-    return best[0], FrontRows(looks[best[0]], best[2], labels)
+            best, most = one, value
+    return best
 
 
 def _shared(model: CoincidenceModes, modes: int, held: BoolArray, seed: int, data: FrontRows) -> float:

@@ -55,6 +55,11 @@ class Logs:
         out[:, chosen] = np.log(np.maximum(out[:, chosen], 0.0) + self.floor[chosen])
         return out
 
+    @property
+    def words(self) -> str:
+        """What is looked at, in words."""
+        return f"logarithms in {np.count_nonzero(~np.isnan(self.floor))} of {len(self.floor)} columns"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {"kind": "logs", "floor": [None if np.isnan(x) else float(x) for x in self.floor]}

@@ -27,6 +27,7 @@ __all__ = [
     "looked_at",
     "looks_at",
     "looks_from_list",
+    "looks_in_words",
     "looks_to_list",
 ]
 
@@ -40,6 +41,11 @@ class Pixels:
 
     def __call__(self, rows: Array32) -> Array32:
         return rows.reshape(len(rows), -1)
+
+    @property
+    def words(self) -> str:
+        """What is looked at, in words."""
+        return "pixels one by one"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -93,6 +99,20 @@ def looked_at(looks: Looks, s: Array32, q: Array32) -> Arrays:
             rows = step(rows)
         found.append(rows)
     return found[0], found[1]
+
+
+def looks_in_words(looks: Looks) -> str:
+    """What is looked at, for people; nothing to say of rows as they are.
+
+    >>> looks_in_words(((Pixels(),), ())), looks_in_words(AS_THEY_ARE)
+    ('looked at: s by pixels one by one', '')
+    """
+    sides = [
+        f"{name} by {', '.join(step.words for step in look)}"
+        for name, look in zip("sq", looks, strict=True)
+        if look
+    ]
+    return f"looked at: {'; '.join(sides)}" if sides else ""
 
 
 def looks_to_list(looks: Looks) -> list[list[dict[str, Any]]]:

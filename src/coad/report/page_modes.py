@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import IntArray
+from coad.modes.looks import looks_in_words
 from coad.pairs import Pairs
 from coad.report.figures_modes import exemplars_figure, sizes_figure, time_figure
 from coad.report.page import Section, write_page
@@ -71,7 +72,7 @@ def write_modes_page(model: CoincidenceModes, pairs: Pairs, path: Path) -> None:
         f"{len(table)} modes among {len(pairs):,} pairs, {rare} of them rare; in {alone:.1%} of the rows the "
         "two inputs disagree. No labels were used.",
         sections,
-        _NOTE,
+        f"{_NOTE} {looks_in_words(model.looks_).capitalize()}".strip(),
     )
 
 
