@@ -13,7 +13,7 @@ from coad import CoincidenceModes
 from coad.modes.codes import Codes
 from coad.modes.digest import Digest, band_edges
 from coad.modes.logs import Logs
-from coad.modes.looks import AS_THEY_ARE, looks_at
+from coad.modes.looks import AS_THEY_ARE, looks_at, looks_in_words
 from coad.nets import Conv, NetSpec
 
 
@@ -76,6 +76,11 @@ def test_what_comes_at_any_place_and_phase_is_found_in_windows():
     assert f1(det.predict(s, q), fault) > 0.9
     new_s, new_q, new_fault = rings(1)
     assert f1(det.predict(new_s, new_q), new_fault) > 0.9
+    # The same as flat rows.
+    flat = s[:, 0], q[:, 0]
+    det = CoincidenceModes(random_state=0).fit(*flat)
+    assert f1(det.predict(*flat), fault) > 0.9
+    assert "s by rows as signals, level" in looks_in_words(det.looks_)
     # Windows beside features that somebody took from the other ones already.
     q = Digest.fit(q)(q)
     assert f1(CoincidenceModes(random_state=0).fit(s, q).predict(s, q), fault) > 0.9
@@ -197,6 +202,14 @@ def test_codes_are_few_whole_numbers_of_which_none_is_nearly_all():
     assert Codes.fit(rows)(rows).shape == (900, 10)
     assert Codes.fit(rows[:, 1:]) is None
     assert Codes.fit(np.tile(rows[:, :1], 100)) is None  # 500 columns would be too many
+
+
+def test_many_columns_are_a_signal_if_neighbours_go_along():
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(300, 90)).astype(np.float32)
+    for rows, many in ((noise, 1), (noise.cumsum(axis=1), 2), (noise.cumsum(axis=1)[:, :60], 1)):
+        (looks,) = looks_at(rows, noise, None)
+        assert len(looks) == many
 
 
 def test_small_images_are_lists_of_pixels_and_large_ones_are_seen_by_convolutions(tmp_path):

@@ -39,13 +39,10 @@ Arrays = tuple[Array32, Array32]
 class Pixels:
     """Small images (n, channels, height, width) as lists of pixels: convolutions have no room in them."""
 
+    words = "pixels one by one"
+
     def __call__(self, rows: Array32) -> Array32:
         return rows.reshape(len(rows), -1)
-
-    @property
-    def words(self) -> str:
-        """What is looked at, in words."""
-        return "pixels one by one"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -57,14 +54,36 @@ class Pixels:
         return cls()
 
 
+@dataclass(frozen=True)
+class Signal:
+    """Flat rows (n, points) as windows of one channel."""
+
+    words = "rows as signals"
+
+    def __call__(self, rows: Array32) -> Array32:
+        return rows[:, None, :]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {"kind": "signal"}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Signal:
+        """The inverse of :meth:`to_dict`."""
+        return cls()
+
+
 #: What is done with the rows of one input, in turn, and with those of both.
-Look = tuple[Digest | Pixels | Logs | Codes, ...]
+Look = tuple[Digest | Pixels | Signal | Logs | Codes, ...]
 Looks = tuple[Look, Look]
 Seen = tuple[Looks, Arrays]
 
 AS_THEY_ARE: Looks = ((), ())
 #: Images with more values than this are seen by convolutions.
 _SMALL = 256
+#: Flat rows may be signals if they have so many columns, and neighbouring ones go along with each other like this.
+_POINTS, _SMOOTH = 64, 0.5
+_MOST_ROWS = 5_000
 
 
 def looks_at(s: Array32, q: Array32, net: Any) -> list[list[Seen]]:
@@ -75,20 +94,36 @@ def looks_at(s: Array32, q: Array32, net: Any) -> list[list[Seen]]:
     as_they_are: Seen = AS_THEY_ARE, (s, q)
     if net is not None or any(x.ndim > 3 and math.prod(x.shape[1:]) > _SMALL for x in (s, q)):
         return [[as_they_are]]
-    plain, shaped = zip(*(_as_flat(x) for x in (s, q)), strict=True)
-    looks = [plain] if plain == shaped else [plain, shaped]
+    ways_s, ways_q = _ways(s), _ways(q)
+    looks = [
+        (ways_s[min(i, len(ways_s) - 1)], ways_q[min(i, len(ways_q) - 1)])
+        for i in range(max(len(ways_s), len(ways_q)))
+    ]
     seen = [(one, looked_at(one, s, q)) for one in looks]
     seen = _with(Codes.fit, _with(Logs.fit, seen))
-    return [seen] if plain == AS_THEY_ARE else [seen, [as_they_are]]
+    return [seen] if looks[0] == AS_THEY_ARE else [seen, [as_they_are]]
 
 
-def _as_flat(rows: Array32) -> tuple[Look, Look]:
-    """What makes rows flat: windows without their shape and with it, anything else in one way."""
+def _ways(rows: Array32) -> list[Look]:
+    """The ways to look at one input as flat rows, the simplest first."""
     if rows.ndim == 3:
         digest = Digest.fit(rows)
-        return (digest.with_shape(False),), (digest.with_shape(True),)
-    one: Look = (Pixels(),) if rows.ndim > 3 else ()
-    return one, one
+        return [(digest.with_shape(False),), (digest.with_shape(True),)]
+    if rows.ndim > 3:
+        return [(Pixels(),)]
+    if rows.shape[1] < _POINTS or not _smooth(rows):
+        return [()]
+    signal = Signal()
+    return [(), (signal, Digest.fit(signal(rows)))]
+
+
+def _smooth(rows: Array32) -> bool:
+    """Whether neighbouring columns mostly go along with each other, as the points of a signal do."""
+    some = rows[:: max(1, len(rows) // _MOST_ROWS)].astype(np.float64)
+    away = some - some.mean(axis=0)
+    width = np.sqrt(np.square(away).mean(axis=0))
+    along = (away[:, 1:] * away[:, :-1]).mean(axis=0) / np.maximum(width[1:] * width[:-1], 1e-300)
+    return bool(np.median(along) >= _SMOOTH)
 
 
 def looked_at(looks: Looks, s: Array32, q: Array32) -> Arrays:
@@ -122,7 +157,13 @@ def looks_to_list(looks: Looks) -> list[list[dict[str, Any]]]:
 
 def looks_from_list(data: Sequence[Sequence[dict[str, Any]]]) -> Looks:
     """The inverse of :func:`looks_to_list`."""
-    kinds: dict[str, Any] = {"digest": Digest, "pixels": Pixels, "logs": Logs, "codes": Codes}
+    kinds: dict[str, Any] = {
+        "digest": Digest,
+        "pixels": Pixels,
+        "signal": Signal,
+        "logs": Logs,
+        "codes": Codes,
+    }
     own = [tuple(kinds[step["kind"]].from_dict(step) for step in look) for look in data]
     return own[0], own[1]
 
