@@ -68,8 +68,7 @@ class Digest:
 
     def __call__(self, rows: Array32) -> Array32:
         """The digests of some windows."""
-        found = [self._digested(part) for part in _blocks(rows)]
-        return np.concatenate(found) if found else np.zeros((0, 0), dtype=np.float32)
+        return np.concatenate([self._digested(part) for part in _blocks(rows)])
 
     def _digested(self, rows: Array32) -> Array32:
         n, channels, points = rows.shape
