@@ -232,3 +232,19 @@ def test_small_images_are_lists_of_pixels_and_large_ones_are_seen_by_convolution
     assert [type(step).__name__ for look in looks for step in look] == ["Pixels", "Digest"]
     assert pixels.ndim == digests.ndim == 2
     assert last == AS_THEY_ARE
+
+
+def test_the_picture_of_a_mode_shows_the_power_of_windows_too():
+    from coad.modes.catalogue import Mode
+    from coad.report.figures_modes import exemplars_figure
+
+    rng = np.random.default_rng(0)
+    s, q = rng.normal(size=(200, 2, 32)), rng.normal(size=(200, 3))
+    s[:5, 0] += 9 * np.sin(2 * np.pi * 4 * np.arange(32) / 32 + rng.uniform(0, 6, (5, 1)))
+    facts = dict.fromkeys(("size", "precision_hat", "support", "p_value", "stability"), 0.5)
+    mode = Mode(mode=0, rows=5, role="rare", reason="", exemplars=(0, 1, 2, 3, 4), **facts)
+    figure = exemplars_figure(mode, s, q, (("a", "b"), ("x", "y", "z")))
+    usual, own = (trace for trace in figure.data if trace.yaxis == "y3")
+    assert own.x[np.argmax(own.y)] == 4
+    assert max(own.y) > 100 * max(usual.y)
+    assert len(exemplars_figure(mode, q, q, ((), ())).data) == 2  # features have no power

@@ -83,14 +83,19 @@ def exemplars_figure(
         figure.update_xaxes(visible=False)
         figure.update_yaxes(visible=False)
         return figure.update_layout(template="plotly_white", height=320, margin={"t": 20, "b": 10})
-    figure = make_subplots(1, 2, subplot_titles=["s", "q"], horizontal_spacing=0.12)
+    windows = [x.ndim == 3 for x in (s, q)]
+    figure = make_subplots(
+        1 + any(windows), 2, subplot_titles=["s", "q"], horizontal_spacing=0.12, vertical_spacing=0.18
+    )
     for column, (x, own) in enumerate(zip((s, q), names, strict=True), start=1):
         if x.ndim == 3:
             _waves(figure, x, rows, column)
+            _powers(figure, x, rows, column)
         else:
             _features(figure, x, rows, own, column)
+    height = 560 if any(windows) else 320
     return figure.update_layout(
-        template="plotly_white", height=320, showlegend=False, margin={"t": 40, "b": 10}
+        template="plotly_white", height=height, showlegend=False, margin={"t": 40, "b": 10}
     )
 
 
@@ -101,6 +106,23 @@ def _waves(figure: go.Figure, x: NDArray[Any], rows: IntArray, column: int) -> N
         figure.add_scatter(
             y=x[row, 0], line={"color": ORANGE, "width": 1}, name=f"row {row}", row=1, col=column
         )
+
+
+def _powers(figure: go.Figure, x: NDArray[Any], rows: IntArray, column: int) -> None:
+    """The power at each frequency, typical of all windows and of the surest ones: it is the same at any phase and place."""
+    points = x.shape[2]
+    for some, colour, width in ((slice(None, None, max(1, len(x) // 2000)), GREY, 3), (rows, ORANGE, 2)):
+        away = x[some, 0] - x[some, 0].mean(axis=1, keepdims=True)
+        power = np.square(np.abs(np.fft.rfft(away * np.hanning(points + 2)[1:-1], axis=1)))[:, 1:] / points
+        figure.add_scatter(
+            x=np.arange(1, power.shape[1] + 1),
+            y=np.median(power, axis=0),
+            line={"color": colour, "width": width},
+            row=2,
+            col=column,
+        )
+    figure.update_xaxes(title_text="turns in a window", row=2, col=column)
+    figure.update_yaxes(type="log", dtick=1, title_text="power", exponentformat="power", row=2, col=column)
 
 
 def _features(figure: go.Figure, x: NDArray[Any], rows: IntArray, names: Sequence[str], column: int) -> None:
