@@ -59,6 +59,22 @@ def test_channels_that_stand_still_are_digested_to_finite_numbers():
     assert Digest.fit(rows)(rows[:, :, :3]).shape == (40, 15)  # no band of frequency in three points
 
 
+def test_neither_units_nor_a_wild_value_break_a_digest():
+    s, q, _ = rings()
+    digest = Digest.fit(s)
+    for unit in (1e-30, 1e-15, 1e13, 1e30):
+        same = np.float32(unit) * s
+        np.testing.assert_allclose(Digest.fit(same)(same), digest(s), atol=1e-3)
+    det = CoincidenceModes(random_state=0, steps=60).fit(s, q)
+    wild = s.copy()
+    wild[:4, 0, 5] = 1e13, -1e20, 1e30, 3e38
+    assert np.isfinite(digest(wild)).all()
+    assert np.isfinite(det.score_samples(wild, q)).all()
+    np.testing.assert_array_equal(det.predict_mode(wild[4:], q[4:]), det.predict_mode(s[4:], q[4:]))
+    CoincidenceModes(random_state=0, steps=20, n_seeds=2).fit(wild, q)
+    assert det._mode(np.array([[np.nan, np.nan], [0.0, 9.0]])).tolist() == [-1, 1]
+
+
 @pytest.mark.parametrize(("bins", "most"), [(1, 4), (7, 20), (21, 20), (500, 20), (5000, 4)])
 def test_bands_cover_every_frequency_once(bins, most):
     edges = band_edges(bins, most)
@@ -153,6 +169,24 @@ def test_a_single_column_that_spans_decades_is_seen_by_its_logarithm():
     assert f1(det.predict(s[:, None], q[:, None]), kind == 3) > 0.95
 
 
+def test_a_speck_of_dust_among_zeros_hardly_moves_the_others():
+    rng = np.random.default_rng(0)
+    rows = np.exp(2 * rng.normal(size=(1000, 1))).astype(np.float32)
+    rows[rng.random(1000) < 0.2] = 0
+    dusty = rows.copy()
+    dusty[7] = 1e-20
+    np.testing.assert_allclose(Logs.fit(dusty)(dusty)[8:], Logs.fit(rows)(rows)[8:], atol=0.2)
+
+
+def test_of_many_rows_some_tell_the_look_and_all_are_scaled(monkeypatch):
+    monkeypatch.setattr("coad.modes.estimator._LOOKED_AT", 700)
+    s, q, rare = decades(1)
+    group = np.arange(len(s)) // 5
+    det = CoincidenceModes(random_state=0).fit(s, q, group=group, context=group % 2)
+    assert any(isinstance(step, Logs) for step in det.looks_[0])
+    assert f1(det.predict(s, q, context=group % 2), rare) > 0.95
+
+
 def test_logarithms_are_asked_for_where_a_column_spans_decades_only():
     rng = np.random.default_rng(0)
     wide = np.exp(2 * rng.normal(size=1000))
@@ -202,6 +236,7 @@ def test_codes_are_few_whole_numbers_of_which_none_is_nearly_all():
     assert Codes.fit(rows)(rows).shape == (900, 10)
     assert Codes.fit(rows[:, 1:]) is None
     assert Codes.fit(np.tile(rows[:, :1], 100)) is None  # 500 columns would be too many
+    assert Codes.fit(np.column_stack([rows, np.tile(rows[:, 1:2], 500)])) is not None  # others do not count
 
 
 def test_many_columns_are_a_signal_if_neighbours_go_along():

@@ -36,8 +36,7 @@ class Codes:
         """The columns of these rows that may hold codes, if there are any and not too many."""
         some = np.asarray(rows[:: max(1, len(rows) // _MOST_ROWS)])
         values = tuple(_values(column) for column in some.T)
-        columns = sum(len(own) or 1 for own in values)
-        return cls(values) if any(values) and columns <= _MOST_COLUMNS else None
+        return cls(values) if 0 < sum(map(len, values)) <= _MOST_COLUMNS else None
 
     def __call__(self, rows: Array32) -> Array32:
         """Some rows with a column for each code; one that the fit did not know is none of them."""

@@ -25,6 +25,8 @@ _BANDS, _LEAST_BANDS, _MOST_BANDS = 240, 4, 20
 #: What is added to a deviation, as part of its typical one, before the logarithm is taken: a channel that stands still is
 #: no more than so far away. To a power, the same part of the typical variance.
 _FLOOR = 1e-3
+#: What is farther away than so many widths is taken to be there: float32 must be able to square it.
+_FARTHEST = 1e15
 #: Values that the widths are taken from, and that are digested at a time.
 _MOST_VALUES, _BLOCK = 20_000_000, 4_000_000
 
@@ -73,36 +75,40 @@ class Digest:
     def _digested(self, rows: Array32) -> Array32:
         n, channels, points = rows.shape
         level = rows.mean(axis=2, dtype=np.float64)
-        # float32 is enough for what is left when the level is gone.
-        away = (rows - level[:, :, None]).astype(np.float32)
-        deviation = np.sqrt(np.square(away).mean(axis=2, dtype=np.float64))
+        away = rows - level[:, :, None]
+        peak = np.abs(away).max(axis=2)
+        peak = np.where(peak > 0, peak, 1.0)
+        # As part of its peak, a window may be squared and cubed in float32, whatever its units and however wild it is.
+        away = (away / peak[:, :, None]).astype(np.float32)
+        deviation = peak * np.sqrt(np.square(away).mean(axis=2, dtype=np.float64))
         steady = deviation + _FLOOR * self.within
         ramp = np.linspace(-1.0, 1.0, points, dtype=np.float32)
         columns = [
             level / self.width,
-            away @ ramp / (points * self.width),
+            away @ ramp * peak / (points * self.width),
             np.log(steady / self.within),
-            (away * np.square(away)).mean(axis=2, dtype=np.float64) / steady**3,
-            np.log((away.max(axis=2) - away.min(axis=2)) / steady + _FLOOR),
+            (away * np.square(away)).mean(axis=2, dtype=np.float64) * (peak / steady) ** 3,
+            np.log((away.max(axis=2) - away.min(axis=2)) * peak / steady + _FLOOR),
         ]
         if points >= 4:
-            columns.append(self._powers(away))
+            columns.append(self._powers(away, peak))
         if self.shape:
             stretches = min(max(_SHAPE // channels, _LEAST_STRETCHES), points)
             starts = np.linspace(0, points, stretches + 1).round().astype(np.int64)
-            means = np.add.reduceat(away, starts[:-1], axis=2) / np.diff(starts) + level[:, :, None]
-            columns.append(means / self.width[:, None])
-        return np.concatenate([x.reshape(n, -1) for x in columns], axis=1).astype(np.float32)
+            means = np.add.reduceat(away, starts[:-1], axis=2) / np.diff(starts)
+            columns.append((means * peak[:, :, None] + level[:, :, None]) / self.width[:, None])
+        flat = np.concatenate([x.reshape(n, -1) for x in columns], axis=1)
+        return np.asarray(np.clip(flat, -_FARTHEST, _FARTHEST), dtype=np.float32)
 
-    def _powers(self, away: Array32) -> FloatArray:
-        """The logarithm of the power in each band, as part of the typical variance."""
+    def _powers(self, away: Array32, peak: FloatArray) -> FloatArray:
+        """The logarithm of the power in each band, as part of the typical variance; ``away`` is as part of its peak."""
         channels, points = away.shape[1:]
         taper = np.hanning(points + 2)[1:-1]
         taper = (taper / np.sqrt(np.square(taper).mean())).astype(np.float32)
-        power = np.square(np.abs(np.fft.rfft(away * taper, axis=2)))[:, :, 1:] / points
+        power = np.square(np.abs(np.fft.rfft(away * taper, axis=2)))[:, :, 1:].astype(np.float64) / points
         edges = band_edges(power.shape[2], int(np.clip(_BANDS // channels, _LEAST_BANDS, _MOST_BANDS)))
         mean = np.add.reduceat(power, edges[:-1], axis=2) / np.diff(edges)
-        return np.asarray(np.log(mean / np.square(self.within)[:, None] + _FLOOR))
+        return np.asarray(np.log(mean * np.square(peak / self.within)[:, :, None] + _FLOOR))
 
     @property
     def words(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from coad.modes.describing import Found
 from coad.modes.deviations import Deviations, with_deviations
 from coad.modes.front import choose_front
 from coad.modes.inputs import FrontRows
-from coad.modes.looks import AS_THEY_ARE, Looks, looked_at, looks_at
+from coad.modes.looks import AS_THEY_ARE, Looks, Seen, looked_at, looks_at
 from coad.modes.pipeline import find_modes
 from coad.modes.roles import Role
 from coad.training.configure import seed_of
@@ -39,6 +40,8 @@ __all__ = ["CoincidenceModes"]
 
 #: Rows from which on batches of convolutions are doubled: the table's noise falls with the batch.
 _MANY = 12_000
+#: Rows that tell, of many more, which look at them shows most.
+_LOOKED_AT = 20_000
 
 
 class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
@@ -144,7 +147,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
         self.contexts_ = None if labels is None else np.unique(labels).tolist()
         self.random_state_ = seed
-        for seen in looks_at(rows_s, rows_q, self.net):
+        for seen in self._seen(rows_s, rows_q, labels, modes, group, rng):
             arrays = [shown for _, shown in seen]
             # Convolutions cost more a row; a batch still holds some rows of the rarest mode wanted.
             usual = 2048 if arrays[0][0].ndim == arrays[0][1].ndim == 2 else 800 if n < _MANY else 1600
@@ -287,10 +290,30 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
 
     # Below: checks and small steps.
 
+    def _seen(
+        self, s: Any, q: Any, labels: Any, modes: int, group: ArrayLike | None, rng: np.random.Generator
+    ) -> Iterator[list[Seen]]:
+        """Looks to choose from and what they show; of many rows, some tell which one it is, for each is a copy."""
+        few = slice(None, None, max(1, len(s) // _LOOKED_AT))
+        for seen in looks_at(s[few], q[few], self.net):
+            if few.step == 1:
+                yield seen
+                continue
+            chosen = 0
+            if len(seen) > 1:
+                some_labels, some_groups = (
+                    None if x is None else np.asarray(x)[few] for x in (labels, group)
+                )
+                arrays = [shown for _, shown in seen]
+                chosen, _ = choose_front(self, arrays, some_labels, modes, some_groups, rng)
+            looks = seen[chosen][0]
+            yield [(looks, looked_at(looks, s, q))]
+
     def _mode(self, evidence: FloatArray) -> IntArray:
         if evidence.shape[1] == 0:
             return np.full(len(evidence), -1)
-        return np.asarray(np.where(evidence.sum(1) < DISAGREE, -1, evidence.argmax(1)), dtype=np.int64)
+        agree = evidence.sum(1) >= DISAGREE  # not where a row is too wild to be told anything of
+        return np.asarray(np.where(agree, evidence.argmax(1), -1), dtype=np.int64)
 
     def _confidences(self, data: FrontRows) -> tuple[FloatArray, FloatArray]:
         from coad.modes.training import responsibilities

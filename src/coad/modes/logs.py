@@ -37,7 +37,10 @@ class Logs:
 
     @classmethod
     def fit(cls, rows: Array32) -> Logs | None:
-        """The logarithms that these rows may gain from, if any: half the least value that is not 0 is added."""
+        """The logarithms that these rows may gain from, if any.
+
+        Half the least value is added first; if there are zeros, half of what is nearly the least of the others.
+        """
         some = rows[:: max(1, len(rows) // _MOST_ROWS)].astype(np.float64)
         floor = np.full(some.shape[1], np.nan)
         for column in np.flatnonzero(rows.min(axis=0) >= 0):
@@ -45,7 +48,9 @@ class Logs:
             if len(positive) > len(some) / 2 and np.quantile(positive, 0.99) >= _DECADES * np.median(
                 positive
             ):
-                floor[column] = positive.min() / 2
+                # One speck of dust must not send the zeros far away from everything else.
+                least = np.quantile(positive, 0.01) if len(positive) < len(some) else positive.min()
+                floor[column] = least / 2
         return None if np.isnan(floor).all() else cls(floor)
 
     def __call__(self, rows: Array32) -> Array32:
