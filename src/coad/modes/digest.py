@@ -132,17 +132,16 @@ def band_edges(bins: int, most: int) -> IntArray:
     >>> band_edges(3, 8).tolist(), band_edges(64, 8).tolist()
     ([0, 1, 2, 3], [0, 1, 2, 4, 7, 13, 22, 38, 64])
     """
-    best = np.array([0, bins])
     if bins <= most:
         return np.arange(bins + 1)
+    best = np.array([0, bins])
     for count in range(3, 8 * most):
         edges = np.unique(np.geomspace(1, bins + 1, count).round().astype(np.int64)) - 1
         if len(edges) > most + 1:
             break
         best = edges
-    return np.append(
-        0, np.cumsum(np.sort(np.diff(best)))
-    )  # rounded, a band may be narrower than the one before
+    # Rounded, a band may be narrower than the one before.
+    return np.append(0, np.cumsum(np.sort(np.diff(best))))
 
 
 def _blocks(rows: Array32) -> Iterator[Array32]:

@@ -57,9 +57,10 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     smallest : float
         The rarest mode wanted, as a part of the rows; batches must hold some rows of it.
     net : None, "mnist", "milling", "rf", NetSpec or a pair of NetSpec
-        None chooses from the shapes: windows (n, channels, points) are put in few numbers (:mod:`coad.modes.digest`)
-        and seen point by point only if these show no mode; images of more than 256 values are seen by convolutions. Columns that span
-        decades are seen by their logarithm, and codes one by one, if that shows more (:mod:`coad.modes.looks`).
+        None chooses from the shapes: windows (n, channels, points) are put in few numbers, and seen
+        point by point only if these show no mode; images of more than 256 values are seen by
+        convolutions. Columns that span decades are seen by their logarithm, and codes one by one, if
+        that shows more (:mod:`coad.modes.looks`).
     n_seeds : int
         Pairs of networks, each of which leaves out another part of the rows; rows that most of
         them put together are a mode.

@@ -45,9 +45,8 @@ class Logs:
         floor = np.full(some.shape[1], np.nan)
         for column in np.flatnonzero(rows.min(axis=0) >= 0):
             positive = some[some[:, column] > 0, column]
-            if len(positive) > len(some) / 2 and np.quantile(positive, 0.99) >= _DECADES * np.median(
-                positive
-            ):
+            mostly = len(positive) > len(some) / 2
+            if mostly and np.quantile(positive, 0.99) >= _DECADES * np.median(positive):
                 # One speck of dust must not send the zeros far away from everything else.
                 least = np.quantile(positive, 0.01) if len(positive) < len(some) else positive.min()
                 floor[column] = least / 2

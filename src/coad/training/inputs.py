@@ -103,8 +103,8 @@ def as_rows(x: Any, name: str, *, exact: bool = False) -> NDArray[np.float32]:
     array = _as_array(x, name)
     if array.dtype.kind in "iub":
         warnings.warn(
-            f"{name} holds {array.dtype} numbers; they are taken as measurements, and as codes by modes only if that shows more "
-            "(convert to float to say that this is meant)",
+            f"{name} holds {array.dtype} numbers; they are taken as measurements, and as codes by modes only "
+            "if that shows more (convert to float to say that this is meant)",
             CoadWarning,
             stacklevel=3,
         )
