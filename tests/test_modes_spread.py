@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from coad import CoincidenceModes
 from coad.modes import spread as spread_module
@@ -51,15 +52,35 @@ def spread_slowly(fit, group):
     return regimes_of(goes) / regimes_of(best[~own])
 
 
+def found_in(fit, most, *, q_is_off=False):
+    """The spread by votes of s and q that make up the evidence ``fit``; q may take modes for their neighbours."""
+    votes = softmax(fit / 2.0, axis=1)
+    sizes = np.bincount(fit.argmax(1), minlength=fit.shape[1]) / len(fit)
+    other = votes
+    if q_is_off:
+        faulty = fit.argmax(1) >= 12
+        other = np.where(
+            faulty[:, None], RNG(3).permuted(votes[:, :12], axis=1) @ np.eye(12, fit.shape[1]), votes
+        )
+        other[faulty, 12:] = votes[faulty, 12:]
+    return spread_of_modes(votes, other, sizes, most, RNG(1))
+
+
+def test_what_s_and_q_take_for_different_modes_is_not_spread():
+    fit, _ = rows_of_regimes_and_a_fault()
+    assert found_in(fit, 0.12)[-1] > 0.9
+    assert found_in(fit, 0.12, q_is_off=True)[-1] == 0.0
+
+
 def test_a_mode_that_comes_with_every_regime_is_spread_and_a_regime_is_not(monkeypatch):
     fit, _ = rows_of_regimes_and_a_fault()
-    found = spread_of_modes(fit.copy(), 0.12, RNG(1))  # room for one regime or the fault, not for two
+    found = found_in(fit, 0.12)  # room for one regime or the fault, not for two
     for mode in range(fit.shape[1]):
         assert found[mode] == pytest.approx(spread_slowly(fit, [mode]), rel=0.1)
     assert found[-1] > 0.9
     assert found[:-1].max() < 0.4
     monkeypatch.setattr(spread_module, "_SOME_ROWS", 1000)
-    np.testing.assert_allclose(spread_of_modes(fit, 0.12, RNG(1)), found, atol=0.15)
+    np.testing.assert_allclose(found_in(fit, 0.12), found, atol=0.15)
 
 
 def test_a_fault_in_several_modes_is_spread_as_one():
@@ -71,12 +92,12 @@ def test_a_fault_in_several_modes_is_spread_as_one():
         # Each third of the fault prefers a mode of its own; the other two come next.
         fit[some, 12:] = 30.0
         fit[some, 12 + number] = 60.0
-    found = spread_of_modes(fit, 0.12, RNG(1))
+    found = found_in(fit, 0.12)
     assert spread_slowly(fit, [12]) < 0.3
     np.testing.assert_allclose(found[12:], spread_slowly(fit, [12, 13, 14]), rtol=0.1)
     assert found[12:].min() > 0.9
     assert found[:12].max() < 0.4
-    assert (spread_of_modes(fit, 0.01, RNG(1)) == 0).all()  # every mode is larger than that
+    assert (found_in(fit, 0.01) == 0).all()  # every mode is larger than that
 
 
 def test_a_mode_that_comes_with_every_regime_is_rare_though_it_is_no_smaller():

@@ -15,7 +15,7 @@ from coad.modes.families import families
 from coad.modes.gaps import gaps_among, projected_gaps
 from coad.modes.inputs import FrontRows
 from coad.modes.roles import assign_roles, roles_by_family, time_isolation
-from coad.modes.spread import log_evidence, spread_of_modes
+from coad.modes.spread import spread_of_modes
 from coad.training.duo import Duo
 from coad.training.model import Blueprint
 
@@ -63,7 +63,7 @@ def described(
     isolation = None
     if time is not None:
         isolation = time_isolation(labels, np.argsort(np.asarray(time), kind="stable"), k)
-    spread = spread_of_modes(log_evidence(*mean, sizes), model.max_rare, rng)
+    spread = spread_of_modes(*mean, sizes, model.max_rare, rng)
     sure = consensus.posterior(*mean, sizes)[0]
     rows = np.flatnonzero(fold < len(a))  # with a single member, only its held-out rows are honest
     honest_a, honest_b = a[fold[rows], rows], b[fold[rows], rows]

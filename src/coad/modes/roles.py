@@ -18,6 +18,8 @@ _SMALL = 1.0 / 3.0
 #: A gap in the sizes parts rare modes from regimes if those above have this many times as many rows, if it is so many
 #: times as wide (in logarithms) as the next one among modes that may be rare, and so many standard errors of two counts.
 _GAP, _WIDEST, _SURE = 1.5, 2.0, 4.0
+#: What lies below a gap has at most this part of the rows together.
+_TOGETHER = 0.25
 #: Modes of fewer rows than this make no gap.
 _COUNTED = 5
 #: A mode that keeps to so much less of the time than a typical mode does, and is small, is an episode.
@@ -88,16 +90,18 @@ def gap_in_sizes(size: FloatArray, max_rare: float, rows: int) -> tuple[float, f
     """The sizes on both sides of the one wide gap among modes that may be rare; None if no gap stands out.
 
     Regimes may be of very different sizes, and many; if one gap is much wider than all others, what lies below is
-    another sort of thing.
+    another sort of thing, unless many rows lie there: then it is the large modes that stand out.
 
     >>> gap_in_sizes(np.array([0.05] * 19 + [0.03, 0.02]), 0.1, 10_000) is None
+    True
+    >>> gap_in_sizes(np.array([0.09] * 7 + [0.37]), 0.1, 5000) is None
     True
     >>> gap_in_sizes(np.array([0.5, 0.24, 0.12, 0.08, 0.05, 0.01]), 0.1, 3000)
     (0.01, 0.05)
     """
     ascending = np.sort(size[size * rows >= _COUNTED])
     below, above = ascending[:-1], ascending[1:]
-    may = below <= max_rare
+    may = (below <= max_rare) & (np.cumsum(below) <= _TOGETHER * size.sum())
     if not may.any():
         return None
     below, above = below[may], above[may]
