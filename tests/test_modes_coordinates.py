@@ -9,9 +9,14 @@ from scipy.linalg import eigh
 
 import coad
 from coad import CoincidenceModes
+from coad.baselines.strategies import f1
 from coad.modes import canonical, gaps, merging
 from coad.modes.canonical import canonical_maps
 from coad.modes.gaps import Gaps, valley
+from coad.modes.inputs import Front, FrontRows
+from coad.modes.pipeline import find_modes
+
+RNG = np.random.default_rng
 
 
 def plant(seed=0, n=1500, rate=0.04):
@@ -180,3 +185,42 @@ def test_a_mode_that_the_sample_missed_is_left_alone():
     assert asked.between(labels, 0, 3) == "unsaid"  # a mode without rows
     joined = asked.merged(labels)
     assert np.bincount(joined).tolist() == [500, 5]
+
+
+def options(seed=0, rows=1200):
+    """The same rows three times: a load that both inputs see, four kinds, and two inputs that share nothing."""
+    rng = RNG([9, seed])
+    kind = np.where(rng.random(rows) < 0.05, 3, rng.integers(3, size=rows))
+    load = rng.normal(size=(rows, 1))
+    pairs = {"load": [], "kinds": [], "nothing": []}
+    for _ in range(2):
+        noise = rng.normal(size=(3, rows, 6))
+        pairs["load"].append(load @ rng.normal(size=(1, 6)) + 0.3 * noise[0])
+        pairs["kinds"].append(4.0 * rng.normal(size=(4, 6))[kind] + noise[1])
+        pairs["nothing"].append(noise[2])
+    made = {}
+    for name, pair in pairs.items():
+        arrays = tuple(x.astype(np.float32) for x in pair)
+        made[name] = FrontRows(arrays, [Front.fit(x, None) for x in arrays], None)
+    return made, kind
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen"),
+    [
+        (("load", "kinds"), 1),  # a continuum holds no modes: other coordinates are asked
+        (("kinds", "load"), 0),
+        (("load", "load"), 0),  # no more of kinds there
+        (("nothing", "kinds"), 0),  # where nothing is shared no second chance is given
+    ],
+)
+def test_other_coordinates_are_asked_where_a_continuum_is_all_that_modes_would_cut(names, chosen):
+    made, kind = options()
+    model = CoincidenceModes(random_state=0)
+    number, found = find_modes(model, [made[name] for name in names], 40, 1200, None, None, RNG(0))
+    assert number == chosen
+    if names[chosen] == "kinds":
+        rare = [mode.mode for mode in found.table if mode.role == "rare"]
+        assert f1(kind == 3, np.isin(found.labels, rare)) > 0.95
+    else:
+        assert len(found.table) == 0

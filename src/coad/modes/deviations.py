@@ -134,7 +134,7 @@ def with_deviations(
     if maps is None:
         return found, None
     rows = DeviationRows(data, home, centres, maps)
-    deeper = find_modes(model, rows, modes, batch, group, time, rng, most_steps=_STEPS)
+    _, deeper = find_modes(model, [rows], modes, batch, group, time, rng, most_steps=_STEPS)
     deviating = np.where(regimes[own], deeper.labels, -1)
     kinds = [
         mode

@@ -154,9 +154,10 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
             usual = 2048 if arrays[0][0].ndim == arrays[0][1].ndim == 2 else 800 if n < _MANY else 1600
             batch = min(n, self.batch_size or usual)
             warn_of_batch(batch, n, self.smallest)
-            chosen, data = choose_front(self, arrays, labels, modes, group, rng)
+            options = choose_front(self, arrays, labels, modes, group, rng)
+            number, found = find_modes(self, [rows for _, rows in options], modes, batch, group, time, rng)
+            chosen, data = options[number]
             self.looks_, self.fronts_ = seen[chosen][0], data.fronts
-            found = find_modes(self, data, modes, batch, group, time, rng)
             self.deviations_: Deviations | None
             found, self.deviations_ = with_deviations(self, found, data, modes, batch, group, time, rng)
             if found.table:
@@ -306,7 +307,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
                     None if x is None else np.asarray(x)[few] for x in (labels, group)
                 )
                 arrays = [shown for _, shown in seen]
-                chosen, _ = choose_front(self, arrays, some_labels, modes, some_groups, rng)
+                chosen, _ = choose_front(self, arrays, some_labels, modes, some_groups, rng)[0]
             looks = seen[chosen][0]
             yield [(looks, looked_at(looks, s, q))]
 

@@ -8,7 +8,7 @@ from scipy.stats import hypergeom
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.modes.consensus import joint_counts
 
-__all__ = ["coincident", "global_p_value", "mode_p_values", "slowness"]
+__all__ = ["coincident", "global_p_value", "information", "mode_p_values", "slowness"]
 
 #: A group is no coincidence below so many standard errors. With less than so many times what chance gives, it is
 #: none either if one of its sides goes along so many times better with the other side of another group.
@@ -69,17 +69,36 @@ def slowness(
     return float((np.mean(moved) - chance) / max(true - chance, 1e-12))
 
 
+def information(first: IntArray, second: IntArray) -> float:
+    """What two choices have in common, in nats, less what is expected of strangers (Miller, 1955).
+
+    >>> rng = np.random.default_rng(0)
+    >>> one, other = rng.integers(4, size=(2, 5000))
+    >>> round(information(one, one), 2), abs(round(information(one, other), 2))  # ln 4 is 1.39
+    (1.39, 0.0)
+    """
+    counts = joint_counts(first, second, int(max(first.max(), second.max())) + 1)
+    rows, columns = (np.count_nonzero(counts.sum(axis)) for axis in (1, 0))
+    return float(_of_table(counts / len(first)) - (rows - 1) * (columns - 1) / (2 * len(first)))
+
+
 def _information(
     choices: list[tuple[IntArray, IntArray]], k: int, orders: list[IntArray] | None = None
 ) -> float:
     """What the tables of all members hold together, with q's rows in these orders."""
     total = 0.0
     for m, (first, second) in enumerate(choices):
-        table = joint_counts(first, second if orders is None else second[orders[m]], k) / len(first)
-        chance = table.sum(1)[:, None] * table.sum(0)[None, :]
-        full = table > 0
-        total += float((table[full] * np.log(table[full] / chance[full])).sum())
+        total += _of_table(
+            joint_counts(first, second if orders is None else second[orders[m]], k) / len(first)
+        )
     return total
+
+
+def _of_table(table: FloatArray) -> float:
+    """The mutual information of a table of parts."""
+    chance = table.sum(1)[:, None] * table.sum(0)[None, :]
+    full = table > 0
+    return float((table[full] * np.log(table[full] / chance[full])).sum())
 
 
 def coincident(near_s: FloatArray, near_q: FloatArray, context: IntArray | None = None) -> BoolArray:

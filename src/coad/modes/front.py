@@ -35,6 +35,8 @@ _TRIAL_STEPS, _TRIAL_ROWS = 80, 1500
 _MAPPED_ROWS = 20_000
 #: What suits the data better shows clearly; a small difference is noise.
 _CLEARLY = 1.1
+#: Others that share at least this part of what the chosen one does, and no more than so many, may be asked as well.
+_PART, _OTHERS = 0.5, 2
 
 
 def choose_front(
@@ -44,11 +46,12 @@ def choose_front(
     modes: int,
     group: ArrayLike | None,
     rng: np.random.Generator,
-) -> tuple[int, FrontRows]:
-    """The first of several looks at the rows, scaled by one factor, or what shares clearly more.
+) -> list[tuple[int, FrontRows]]:
+    """The first of several looks at the rows, scaled by one factor, or what shares clearly more; then the next best.
 
     That is asked of rows that a short training has not seen. Each look is a pair of arrays; the other scales are the
-    coordinates that the inputs share, and each column by itself.
+    coordinates that the inputs share, and each column by itself. What is shared may be no kinds at all, so others that
+    share nearly as much are given too, the most first.
     """
     n = len(looks[0][0])
     held: BoolArray | None = None
@@ -67,11 +70,10 @@ def choose_front(
                 shared = tuple(replace(front, factors=factors) for front, factors in own)
                 candidates.append(_Candidate(look, "canonical", shared))
         candidates.append(_Candidate(look, "by columns", by_columns.fronts))
-    best = candidates[0]
     if len(candidates) > 1:
         held = held_out(n, group, rng) if held is None else held
-        best = _most_shared(model, looks, labels, modes, held, candidates, rng)
-    return best.look, FrontRows(looks[best.look], best.fronts, labels)
+        candidates = _most_shared(model, looks, labels, modes, held, candidates, rng)
+    return [(one.look, FrontRows(looks[one.look], one.fronts, labels)) for one in candidates]
 
 
 class _Candidate(NamedTuple):
@@ -90,8 +92,8 @@ def _most_shared(
     held: BoolArray,
     candidates: Sequence[_Candidate],
     rng: np.random.Generator,
-) -> _Candidate:
-    """The first candidate, or one behind it that shares clearly more on the ``held`` rows."""
+) -> list[_Candidate]:
+    """The first candidate, or one behind it that shares clearly more on the ``held`` rows; then some that share much too."""
     some = np.sort(rng.permutation(len(held))[:_TRIAL_ROWS])
     own = None if labels is None else labels[some]
     trials = (
@@ -105,12 +107,13 @@ def _most_shared(
             values = list(pool.map(partial(_shared, model, modes, held[some], seed), trials))
     finally:
         torch.set_num_threads(threads)
-    best, most = candidates[0], -math.inf
-    for one, value in zip(candidates, values, strict=True):
+    best, most = 0, -math.inf
+    for number, (one, value) in enumerate(zip(candidates, values, strict=True)):
         log.info("shared on held-out rows: %.3f nats, look %d scaled %s", value, one.look, one.scale)
         if value > (_CLEARLY * most if most > 0 else most):
-            best, most = one, value
-    return best
+            best, most = number, value
+    others = [i for i in np.argsort(values)[::-1] if i != best and values[i] >= _PART * most > 0]
+    return [candidates[i] for i in (best, *others[:_OTHERS])]
 
 
 def _shared(model: CoincidenceModes, modes: int, held: BoolArray, seed: int, data: FrontRows) -> float:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,15 +19,16 @@ from coad.modes.describing import LEAST_ROWS, Found, described, nothing_found
 from coad.modes.gaps import Between, Gaps, gaps_among
 from coad.modes.inputs import FrontRows
 from coad.modes.plan import blueprints_of_modes, folds, plan_for
-from coad.modes.training import Plan, responsibilities, train_on_labels, train_on_table, trained
+from coad.modes.training import responsibilities, train_on_labels, train_on_table, trained
 from coad.training.duo import Duo
-from coad.training.model import Blueprint
 from coad.training.progress import Progress
 
 if TYPE_CHECKING:
     from coad.modes.estimator import CoincidenceModes
 
 __all__ = ["find_modes"]
+
+log = logging.getLogger(__name__)
 
 _LABEL_STEPS = 90  # for each of two rounds; of convolutions, half as many as for the table
 #: Rows that are compared with each other; the others follow the networks that learn from these.
@@ -47,11 +51,15 @@ _OVERLAP = 0.04
 #: The same by what lies between two modes. Pieces of a crowd are told apart by a line; what is not is no such piece (a
 #: kind inside another, or across it), and to be one with it takes more.
 _ONE: dict[Between, float] = {"gap": math.inf, "no gap": _OVERLAP, "unsaid": 0.15}
+#: If modes hold less than this part of what is shared, the inputs share a continuum in these coordinates, and other ones
+#: are asked: modes must hold so many times as much there. Halves of handwritten digits hold 0.1 to 0.2 of it in canonical
+#: coordinates and 0.7 as pixels; data that suit their coordinates hold 0.6 and more.
+_COLLAPSED, _CLEARLY = 0.5, 1.1
 
 
 def find_modes(
     model: CoincidenceModes,
-    data: FrontRows,
+    options: Sequence[FrontRows],
     modes: int,
     batch: int,
     group: ArrayLike | None,
@@ -59,106 +67,181 @@ def find_modes(
     rng: np.random.Generator,
     *,
     most_steps: int | None = None,
-) -> Found:
-    """All steps of a fit on scaled rows; ``most_steps`` is for the training by the table."""
-    data, n = data.ready(), len(data)
-    blueprints = blueprints_of_modes(model.net, data)
-    fold = folds(n, max(2, model.n_seeds), group, rng)
-    members = [int(x) for x in rng.integers(2**30, size=model.n_seeds)]
-    seen = torch.from_numpy(np.stack([fold != m for m in range(model.n_seeds)]).astype(np.float32))
-    plan = plan_for(model, data, batch, rng)
-    if most_steps is not None:
-        plan = replace(plan, steps=min(plan.steps, most_steps))
-    short = replace(plan, steps=min(plan.steps, _LABEL_STEPS if data.flat else plan.steps // 2))
-    threads = torch.get_num_threads()
-    workers = threads if data.flat else 1
-    torch.set_num_threads(1 if data.flat else threads)
-    try:
-        with Progress(plan.steps + 2 * short.steps, verbose=model.verbose) as bar:
+) -> tuple[int, Found]:
+    """All steps of a fit on scaled rows; ``most_steps`` is for the training by the table.
+
+    ``options`` are the same rows in several coordinates; the number of those in which the modes were found comes first.
+    It is 0, unless what is shared there is a continuum and no kinds, and modes hold clearly more in others.
+    """
+    fit = partial(_Fit, model, modes=modes, batch=batch, group=group, time=time, most_steps=most_steps)
+    best, chosen = fit(options[0], rng=rng), 0
+    best.begin()
+    if best.kept < _COLLAPSED * best.shared:
+        for number, rows in enumerate(options[1:], start=1):
+            other = fit(rows, rng=rng.spawn(1)[0])
+            other.begin()
+            log.info("modes hold %.2f nats, in other coordinates %.2f", best.kept, other.kept)
+            if other.kept > _CLEARLY * best.kept:
+                best, chosen = other, number
+    return chosen, best.end()
+
+
+class _Fit:
+    """A fit of rows in given coordinates, in two rounds.
+
+    After the first, ``shared`` is what the votes of held-out rows have in common, in nats, and ``kept`` what is left of it
+    when modes that are one are merged.
+    """
+
+    def __init__(
+        self,
+        model: CoincidenceModes,
+        data: FrontRows,
+        *,
+        modes: int,
+        batch: int,
+        group: ArrayLike | None,
+        time: Any,
+        rng: np.random.Generator,
+        most_steps: int | None,
+    ) -> None:
+        self.model, self.data, self.modes, self.time, self.rng = model, data.ready(), modes, time, rng
+        self.blueprints = blueprints_of_modes(model.net, self.data)
+        self.fold = folds(len(self.data), max(2, model.n_seeds), group, rng)
+        self.members = [int(x) for x in rng.integers(2**30, size=model.n_seeds)]
+        learns = np.stack([self.fold != m for m in range(model.n_seeds)])
+        self.seen = torch.from_numpy(learns.astype(np.float32))
+        plan = plan_for(model, self.data, batch, rng)
+        self.plan = plan if most_steps is None else replace(plan, steps=min(plan.steps, most_steps))
+        steps = _LABEL_STEPS if self.data.flat else self.plan.steps // 2
+        self.short = replace(self.plan, steps=min(self.plan.steps, steps))
+        self.shared = self.kept = 0.0
+        self.nothing: Found | None = None
+
+    def begin(self) -> None:
+        """The first round: train by the table, test, group, teach, merge."""
+        data, fold, rng = self.data, self.fold, self.rng
+        with _workers(data.flat) as workers, self._bar(self.plan.steps + self.short.steps) as bar:
             duo = trained(
-                partial(train_on_table, data, plan),
-                blueprints,
-                members,
-                modes,
-                seen,
+                partial(train_on_table, data, self.plan),
+                self.blueprints,
+                self.members,
+                self.modes,
+                self.seen,
                 workers=workers,
                 sharp=True,
                 tick=lambda step: bar.advance(1, "looking for modes"),
             )
             a, b = responsibilities(duo, data)
             held = [np.flatnonzero(fold == m) for m in range(len(a))]
-            strata = [None if data.context is None else data.context.numpy()[rows] for rows in held]
-            p_value = evidence.global_p_value(_held_votes(a, b, held), modes, strata, rng)
-            if p_value > model.significance:
-                reason = f"shuffled pairings of the held-out rows do as well (p = {p_value:.3g})"
-                return nothing_found(blueprints, n, p_value, reason)
-            if time is not None:
-                when = np.asarray(time)
-                held = [rows[np.argsort(when[rows], kind="stable")] for rows in held]
-            slow = evidence.slowness(_held_votes(a, b, held), modes, rng)
-            b = consensus.matched(a, b)
-            own = [consensus.member_labels(a[m], b[m]) for m in range(len(a))]
             codes = None if data.context is None else data.context.numpy()
+            strata = [None if codes is None else codes[rows] for rows in held]
+            self.p_value = evidence.global_p_value(_held_votes(a, b, held), self.modes, strata, rng)
+            if self.p_value > self.model.significance:
+                self._end_with(f"shuffled pairings of the held-out rows do as well (p = {self.p_value:.3g})")
+                return
+            if self.time is not None:
+                when = np.asarray(self.time)
+                held = [rows[np.argsort(when[rows], kind="stable")] for rows in held]
+            self.slow = evidence.slowness(_held_votes(a, b, held), self.modes, rng)
+            b = consensus.matched(a, b)
+            self.own = [consensus.member_labels(a[m], b[m]) for m in range(len(a))]
             clarity = consensus.together(a, b)
             clear = min(_CLEAR, _OFTEN * float((clarity <= 0).mean()))
-            labels = _candidates(a, b, clarity, round(_MORE * modes), fold, codes, rng)
+            labels = _candidates(a, b, clarity, round(_MORE * self.modes), fold, codes, rng)
             labels = consensus.compact(consensus.clearest(clarity, labels, clear))
-            teach = partial(_taught, data, short, blueprints, members, seen, workers, bar)
             if labels.max() < 1:
-                return nothing_found(blueprints, n, p_value, "all candidates for modes overlap")
-            first = teach(labels, 1)
-            a, b = responsibilities(first, data)
-            pieces = consensus.relabelled(a.mean(0), b.mean(0), labels)
-            a, b = _honest(a, b, fold)
-            labels = _taught_again(a, b, pieces, gaps_among(data, rng), clear)
-            if labels.max() < 1:
-                return nothing_found(blueprints, n, p_value, "all candidates for modes overlap")
+                self._end_with("all candidates for modes overlap")
+                return
+            self.first = self._taught(labels, 1, workers, bar)
+        a, b = responsibilities(self.first, data)
+        self.pieces = consensus.relabelled(a.mean(0), b.mean(0), labels)
+        self.votes = a, b = _honest(a, b, fold)
+        self.shared = evidence.information(a.argmax(1), b.argmax(1))
+        self.labels = _taught_again(a, b, self.pieces, gaps_among(data, rng), clear)
+        if self.labels.max() < 1:
+            self._end_with("all candidates for modes overlap")
+            return
+        self.mode = consensus.merged_into(self.pieces, self.labels, a.shape[1])
+        a, b = self._pooled()
+        self.kept = evidence.information(a.argmax(1), b.argmax(1))
+
+    def end(self) -> Found:
+        """The second round: teach again, describe."""
+        if self.nothing is not None:
+            return self.nothing
+        data, fold, labels = self.data, self.fold, self.labels
+        with _workers(data.flat) as workers, self._bar(self.short.steps) as bar:
             # Convolutions would see every row too often: they start anew (see coad.modes.plan).
-            duo = teach(labels, 2, like=first if data.flat else None)
-            again = responsibilities(duo, data)
+            duo = self._taught(labels, 2, workers, bar, like=self.first if data.flat else None)
+            a, b = responsibilities(duo, data)
             if data.flat:
-                mode = consensus.merged_into(pieces, labels, a.shape[1])
-                pooled = np.eye(int(labels.max()) + 1)[np.maximum(mode, 0)] * (mode >= 0)[:, None]
-                before = consensus.agreed(a @ pooled, b @ pooled, labels)
-                after = consensus.agreed(*_honest(*again, fold), labels)
+                before = consensus.agreed(*self._pooled(), labels)
+                after = consensus.agreed(*_honest(a, b, fold), labels)
                 counted = np.bincount(labels[labels >= 0]) >= LEAST_ROWS
                 if (after < _LOST * before)[counted].any():
-                    duo = teach(labels, 2, like=first, mode=mode)
-                    again = responsibilities(duo, data)
-            a, b = again
-            labels = consensus.relabelled(a.mean(0), b.mean(0), labels)
+                    duo = self._taught(labels, 2, workers, bar, like=self.first, mode=self.mode)
+                    a, b = responsibilities(duo, data)
+        labels = consensus.relabelled(a.mean(0), b.mean(0), labels)
+        found = described(
+            self.model,
+            duo,
+            self.blueprints,
+            data,
+            (a, b),
+            labels,
+            self.own,
+            fold,
+            self.time,
+            self.p_value,
+            self.rng,
+        )
+        return replace(found, slow=self.slow)
+
+    def _end_with(self, reason: str) -> None:
+        self.nothing = nothing_found(self.blueprints, len(self.data), self.p_value, reason)
+
+    def _pooled(self) -> tuple[FloatArray, FloatArray]:
+        """The votes after the first round for the modes that the pieces became."""
+        joined = np.eye(int(self.labels.max()) + 1)[np.maximum(self.mode, 0)] * (self.mode >= 0)[:, None]
+        return self.votes[0] @ joined, self.votes[1] @ joined
+
+    def _bar(self, steps: int) -> Progress:
+        return Progress(steps, verbose=self.model.verbose)
+
+    def _taught(
+        self,
+        labels: IntArray,
+        number: int,
+        workers: int,
+        bar: Progress,
+        *,
+        like: Duo | None = None,
+        mode: IntArray | None = None,
+    ) -> Duo:
+        """The members, taught the ``labels`` of the consensus for the first or the second time."""
+        return trained(
+            partial(train_on_labels, self.data, replace(self.short, seed=self.short.seed + number), labels),
+            self.blueprints,
+            self.members,
+            int(labels.max()) + 1 if mode is None else len(mode),
+            self.seen,
+            workers=workers,
+            like=like,
+            mode=mode,
+            tick=lambda step: bar.advance(1, "agreeing"),
+        )
+
+
+@contextmanager
+def _workers(flat: bool) -> Iterator[int]:
+    """How many threads share out the members: small products gain nothing from threads of their own."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1 if flat else threads)
+    try:
+        yield threads if flat else 1
     finally:
         torch.set_num_threads(threads)
-    found = described(model, duo, blueprints, data, (a, b), labels, own, fold, time, p_value, rng)
-    return replace(found, slow=slow)
-
-
-def _taught(
-    data: FrontRows,
-    plan: Plan,
-    blueprints: tuple[Blueprint, Blueprint],
-    members: list[int],
-    seen: torch.Tensor,
-    workers: int,
-    bar: Progress,
-    labels: IntArray,
-    number: int,
-    *,
-    like: Duo | None = None,
-    mode: IntArray | None = None,
-) -> Duo:
-    """The members, taught the ``labels`` of the consensus for the first or the second time."""
-    return trained(
-        partial(train_on_labels, data, replace(plan, seed=plan.seed + number), labels),
-        blueprints,
-        members,
-        int(labels.max()) + 1 if mode is None else len(mode),
-        seen,
-        workers=workers,
-        like=like,
-        mode=mode,
-        tick=lambda step: bar.advance(1, "agreeing"),
-    )
 
 
 def _candidates(
