@@ -54,11 +54,16 @@ def overlap(sure, first, second):
 
 
 def merged(sure, most):
-    """Sets of modes after merging, pair by pair, the two that overlap most."""
+    """Sets of modes after merging, pair by pair, the two that overlap most; some two of their modes nearly do as much."""
     sets = [{k} for k in range(len(sure[0]))]
     while len(sets) > 1:
-        pairs = [(overlap(sure, a, b), i, j) for i, a in enumerate(sets) for j, b in enumerate(sets) if i < j]
-        value, i, j = max(pairs)
+        pairs = [
+            (overlap(sure, a, b), i, j)
+            for i, a in enumerate(sets)
+            for j, b in enumerate(sets)
+            if i < j and max(overlap(sure, {x}, {y}) for x in a for y in b) >= 0.75 * most
+        ]
+        value, i, j = max(pairs, default=(0.0, 0, 0))
         if value <= most:
             break
         sets[i] |= sets.pop(j)

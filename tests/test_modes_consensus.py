@@ -46,7 +46,19 @@ def test_columns_of_q_are_matched_to_those_of_s():
     assert np.array_equal(consensus.matched(a, a[:, :, [2, 0, 3, 1]]), a)
 
 
-@pytest.mark.parametrize("seed", range(3))
+def test_a_little_overlap_with_each_of_many_pieces_is_none():
+    """A centre shares 1 % of its rows with each of eight arcs; these overlap and are a ring."""
+    arcs = np.eye(9)[np.repeat(np.arange(8), 100)]
+    arcs[:, :8] = 0.8 * arcs[:, :8] + 0.2 * np.roll(arcs[:, :8], 1, axis=1)
+    centre = np.full((100, 9), 0.01)
+    centre[:, 8] = 0.92
+    sure = np.concatenate([arcs, centre])
+    assert merging.merge_overlapping(sure, 0.04).tolist() == [0] * 8 + [1]
+    centre[:, 0], centre[:, 1:8] = 0.08, 0.0
+    assert merging.merge_overlapping(np.concatenate([arcs, centre]), 0.04).tolist() == [0] * 9
+
+
+@pytest.mark.parametrize("seed", range(8))
 def test_likeness_and_merging_agree_with_loops(seed):
     rng = np.random.default_rng(seed)
     a, b = rng.dirichlet(np.full(4, 0.3), size=(2, 3, 12))

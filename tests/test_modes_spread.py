@@ -52,7 +52,7 @@ def spread_slowly(fit, group):
     return regimes_of(goes) / regimes_of(best[~own])
 
 
-def found_in(fit, most, *, q_is_off=False):
+def found_in(fit, most, *, q_is_off=False, raw=False):
     """The spread by votes of s and q that make up the evidence ``fit``; q may take modes for their neighbours."""
     votes = softmax(fit / 2.0, axis=1)
     sizes = np.bincount(fit.argmax(1), minlength=fit.shape[1]) / len(fit)
@@ -63,13 +63,14 @@ def found_in(fit, most, *, q_is_off=False):
             faulty[:, None], RNG(3).permuted(votes[:, :12], axis=1) @ np.eye(12, fit.shape[1]), votes
         )
         other[faulty, 12:] = votes[faulty, 12:]
-    return spread_of_modes(votes, other, sizes, most, RNG(1))
+    return spread_of_modes(votes, other, sizes, most, RNG(1))[0 if raw else 1]
 
 
-def test_what_s_and_q_take_for_different_modes_is_not_spread():
+def test_what_s_and_q_take_for_different_modes_comes_with_none_of_them():
     fit, _ = rows_of_regimes_and_a_fault()
     assert found_in(fit, 0.12)[-1] > 0.9
     assert found_in(fit, 0.12, q_is_off=True)[-1] == 0.0
+    assert found_in(fit, 0.12, q_is_off=True, raw=True)[-1] > 0.9
 
 
 def test_a_mode_that_comes_with_every_regime_is_spread_and_a_regime_is_not(monkeypatch):

@@ -63,7 +63,7 @@ def described(
     isolation = None
     if time is not None:
         isolation = time_isolation(labels, np.argsort(np.asarray(time), kind="stable"), k)
-    spread = spread_of_modes(*mean, sizes, model.max_rare, rng)
+    spread, agreed = spread_of_modes(*mean, sizes, model.max_rare, rng)
     sure = consensus.posterior(*mean, sizes)[0]
     rows = np.flatnonzero(fold < len(a))  # with a single member, only its held-out rows are honest
     honest_a, honest_b = a[fold[rows], rows], b[fold[rows], rows]
@@ -82,7 +82,7 @@ def described(
         np.array([mode.size for mode in found]),
         model.max_rare,
         None if isolation is None else isolation[listed],
-        spread[listed],
+        agreed[listed],
         len(labels),
     )
     table = ModeTable.rarest_first(

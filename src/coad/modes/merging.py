@@ -23,6 +23,9 @@ Apart = Callable[[IntArray, IntArray], bool]
 #: How much two sets of modes must overlap to be merged.
 Limit = Callable[[IntArray, IntArray], float]
 
+#: Of two sets that are one, some two modes overlap at least this part of what the sets must.
+_NEARLY = 0.75
+
 
 def agreement(counts: IntArray) -> FloatArray:
     """For each pair of modes: given that both inputs vote within the pair, how well they agree (κ).
@@ -142,17 +145,20 @@ def merge_overlapping(posterior: FloatArray, most: float, limit: Limit | None = 
     """New number of each mode after merging those that overlap most, until none overlaps more than ``most``.
 
     ``posterior`` (n, K) is how sure each row is of each mode, with rows that sum to 1. The overlap of
-    two modes is the part of the smaller one's rows that would as well be the other's. ``limit`` tells, of
-    two sets of modes that were merged so far, how much they must overlap to be one, if that is more than ``most``.
+    two modes is the part of the smaller one's rows that would as well be the other's. That of sets is added up, but
+    some two of their modes must nearly overlap so much: a little with each of many (a centre with all the arcs of
+    a ring) is none. ``limit`` tells, of two sets of modes that were merged so far, how much they must overlap to be one, if
+    that is more than ``most``.
 
     >>> sure = np.array([[1.0, 0, 0], [0, 0.5, 0.5], [0, 0.4, 0.6], [0.99, 0.01, 0]])
     >>> merge_overlapping(sure, 0.05).tolist()
     [0, 1, 1]
     """
     shared, size = posterior.T @ posterior, posterior.sum(0)
+    nearest = shared / np.maximum(_fewer(size), 1e-12)
     group = np.arange(posterior.shape[1])
     while len(size) > 1:
-        overlap = shared / np.maximum(_fewer(size), 1e-12)
+        overlap = np.where(nearest >= _NEARLY * most, shared / np.maximum(_fewer(size), 1e-12), 0.0)
         pair = _next_pair(
             overlap, most, group, None if limit is None else partial(_below, limit, overlap, group)
         )
@@ -162,7 +168,9 @@ def merge_overlapping(posterior: FloatArray, most: float, limit: Limit | None = 
         shared[k] += shared[m]
         shared[:, k] += shared[:, m]
         size[k] += size[m]
-        shared, size = np.delete(np.delete(shared, m, 0), m, 1), np.delete(size, m)
+        nearest[k] = nearest[:, k] = np.maximum(nearest[k], nearest[m])
+        shared, nearest = (np.delete(np.delete(x, m, 0), m, 1) for x in (shared, nearest))
+        size = np.delete(size, m)
         group[group == m] = k
         group[group > m] -= 1
     return group

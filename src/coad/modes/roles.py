@@ -133,7 +133,7 @@ def roles_by_family(
     the sizes of families, if ``rows`` are given, or a third of a typical row's family): that one is.
     How many families must have variants is ``usual``; 0 for families that are parted by gaps, where a variant is a piece,
     and where one gap in the sizes must stand out.
-    What is rare by its place in time or comes with any other mode stays so. ``number`` are the modes' own, for the reason.
+    What is rare by its place in time, or would be anywhere if it were not there, stays so. ``number`` are the modes' own, for the reason.
 
     >>> size = np.array([0.28, 0.02, 0.28, 0.02, 0.28, 0.02, 0.1])
     >>> roles = assign_roles(size, 0.1)

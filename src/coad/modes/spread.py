@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from coad._typing import BoolArray, FloatArray, IntArray
@@ -55,8 +57,9 @@ def spread(own: IntArray, others: IntArray, rng: np.random.Generator) -> float:
 
 def spread_of_modes(
     a: FloatArray, b: FloatArray, sizes: FloatArray, most: float, rng: np.random.Generator
-) -> FloatArray:
-    """For each mode: how far its rows would be spread over the others if it were not there; 0 if s and q disagree on where.
+) -> tuple[FloatArray, FloatArray]:
+    """For each mode: how far its rows would be spread over the others if it were not there, and the same where s and q
+    agree on where (0 elsewhere).
 
     ``a`` and ``b`` (n, K) are the votes of s and q. The rows of a regime would go to its few neighbours. Those of a fault
     that shows under every load would go back to the regime that each came from, which is any, and s and q agree on it. A
@@ -68,10 +71,23 @@ def spread_of_modes(
     some = rng.permutation(len(a))[:_SOME_ROWS]
     votes = _Votes(a[some], b[some], sizes)
     groups = [one for mode in np.flatnonzero(votes.size) for one in _growing(votes, int(mode), most, rng)]
-    found = np.zeros(a.shape[1])
-    for far, group in sorted(groups, key=lambda one: -one[0]):
-        if not found[group].any():
-            found[group] = far
+    return _furthest(groups, a.shape[1]), _furthest([one for one in groups if one.agreed], a.shape[1])
+
+
+class _Group(NamedTuple):
+    """Modes that are taken away together, how far their rows spread then, and whether s and q agree on where."""
+
+    far: float
+    modes: list[int]
+    agreed: bool
+
+
+def _furthest(groups: list[_Group], modes: int) -> FloatArray:
+    """The spread of each mode: that of its group, the furthest first."""
+    found = np.zeros(modes)
+    for one in sorted(groups, key=lambda one: -one.far):
+        if not found[one.modes].any():
+            found[one.modes] = one.far
     return found
 
 
@@ -97,15 +113,13 @@ class _Votes:
         return own, elsewhere.argmax(1), float(np.median(pair.sum(1)))
 
 
-def _growing(
-    votes: _Votes, mode: int, most: float, rng: np.random.Generator
-) -> list[tuple[float, list[int]]]:
-    """The spread of a mode, and of it with one after another of the modes that its rows would go to."""
+def _growing(votes: _Votes, mode: int, most: float, rng: np.random.Generator) -> list[_Group]:
+    """A mode by itself, and with one after another of the modes that its rows would go to."""
     group, found = [mode], []
     while votes.size[group].sum() <= most and len(group) < len(votes.size):
         own, goes, likelier = votes.without(group)
         rest = votes.home[~own]
         agreed = likelier - 1.0 >= _AGREED * (regimes_of(rest) - 1.0)
-        found.append((spread(goes, rest, rng) if agreed else 0.0, list(group)))
+        found.append(_Group(spread(goes, rest, rng), list(group), agreed))
         group.append(int(np.bincount(goes).argmax()))
     return found
