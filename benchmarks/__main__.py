@@ -15,6 +15,7 @@ LONG = (
     "mnist_paper",
     "mnist_separate",
     "modes",
+    "modes_real",
     "modes_sets",
     "peers",
     "regime_level",

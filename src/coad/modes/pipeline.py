@@ -71,17 +71,17 @@ def find_modes(
     """All steps of a fit on scaled rows; ``most_steps`` is for the training by the table.
 
     ``options`` are the same rows in several coordinates; the number of those in which the modes were found comes first.
-    It is 0, unless what is shared there is a continuum and no kinds, and modes hold clearly more in others.
+    It is 0, unless what is shared there is a continuum and no kinds, and modes hold more in others, and most of it.
     """
     fit = partial(_Fit, model, modes=modes, batch=batch, group=group, time=time, most_steps=most_steps)
     best, chosen = fit(options[0], rng=rng), 0
     best.begin()
-    if best.kept < _COLLAPSED * best.shared:
+    if best.collapsed:
         for number, rows in enumerate(options[1:], start=1):
             other = fit(rows, rng=rng.spawn(1)[0])
             other.begin()
             log.info("modes hold %.2f nats, in other coordinates %.2f", best.kept, other.kept)
-            if other.kept > _CLEARLY * best.kept:
+            if not other.collapsed and other.kept > _CLEARLY * best.kept:
                 best, chosen = other, number
     return chosen, best.end()
 
@@ -197,6 +197,11 @@ class _Fit:
             self.rng,
         )
         return replace(found, slow=self.slow)
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether the first round found a continuum rather than kinds."""
+        return self.kept < _COLLAPSED * self.shared
 
     def _end_with(self, reason: str) -> None:
         self.nothing = nothing_found(self.blueprints, len(self.data), self.p_value, reason)

@@ -1,0 +1,125 @@
+"""Coincident modes on real tables of the KEEL repository that nothing in the method was chosen on.
+
+Each class of each table in turn is made rare (3 % of the rows), and the columns are given to two inputs. The files
+(``penbased.dat``, ``texture.dat``, ``segment.dat``, ``satimage.dat``) are looked for in the folder ``keel`` of
+``COAD_DATA``. How well the class shows in each input by itself is told by a forest that has the labels.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks._results import record, table
+from coad._typing import BoolArray, FloatArray, IntArray
+from coad.exceptions import CoadWarning
+
+Split = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+#: How the columns are shared out: the first and the second half of a pen's way, columns in turn, places and edges beside
+#: colours, two bands of a satellite beside two others.
+TABLES: dict[str, tuple[str, Split]] = {
+    "penbased": ("digits by pen, first and second half of the way", lambda x: (x[:, :8], x[:, 8:])),
+    "texture": ("textures, columns in turn", lambda x: (x[:, ::2], x[:, 1::2])),
+    "segment": ("pieces of outdoor images, edges and colours", lambda x: (x[:, :9], x[:, 9:])),
+    "satimage": ("satellite images, two bands each", lambda x: (_bands(x, (0, 1)), _bands(x, (2, 3)))),
+}
+_RATE = 0.03
+
+
+def run() -> None:
+    folder = Path(os.environ.get("COAD_DATA", ".")) / "keel"
+    if not folder.is_dir():
+        print(f"left out: there is no folder {folder}", flush=True)
+        return
+    record("modes-real", "Coincident modes: real tables, each class made rare in turn", _measured(folder))
+
+
+def read_keel(path: Path) -> tuple[FloatArray, NDArray[np.str_]]:
+    """Columns and class of a ``.dat`` file; lines that begin with @ describe it."""
+    lines = [
+        line for line in path.read_text(encoding="utf-8").splitlines() if line.strip() and line[0] != "@"
+    ]
+    cells = [[cell.strip() for cell in line.split(",")] for line in lines]
+    return np.array([row[:-1] for row in cells], dtype=np.float64), np.array([row[-1] for row in cells])
+
+
+def made_rare(kind: NDArray[np.str_], one: str, rng: np.random.Generator) -> IntArray:
+    """Rows in which the class ``one`` is thinned to 3 %, in random order."""
+    own, rest = np.flatnonzero(kind == one), np.flatnonzero(kind != one)
+    wanted = min(len(own), round(_RATE / (1 - _RATE) * len(rest)))
+    return rng.permutation(np.concatenate([rng.choice(own, wanted, replace=False), rest]))
+
+
+def _measured(folder: Path) -> str:
+    from coad import CoincidenceModes
+    from coad.baselines.strategies import f1
+    from coad.experiments.modes import majority_modes
+
+    lines = []
+    for name, (words, split) in TABLES.items():
+        x, kind = read_keel(folder / f"{name}.dat")
+        found = []
+        for number, one in enumerate(np.unique(kind)):
+            rows = made_rare(kind, one, np.random.default_rng([7, number]))
+            rare = kind[rows] == one
+            s, q = split(x[rows])
+            start = time.perf_counter()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CoadWarning)
+                det = CoincidenceModes(random_state=0).fit(s, q)
+            took = time.perf_counter() - start
+            label = det.predict_mode(s, q)
+            best = f1(rare, np.isin(label, majority_modes(label, rare)))
+            shows = min(_with_labels(side, rare) for side in (s, q))
+            found.append((shows, best, f1(rare, det.predict(s, q)), len(det.modes_), took))
+            print(name, one, *(f"{value:.2f}" for value in found[-1]), flush=True)
+        shows, best, called, modes, _ = np.array(found).T
+        lines.append(
+            (
+                words,
+                f"{len(x):,}",
+                len(found),
+                *(f"{np.mean(part):.2f}" for part in (shows, best, called)),
+                f"{np.sum(best >= 0.7)} / {np.sum(shows >= 0.7)}",
+                f"{modes.min():.0f} to {modes.max():.0f}",
+            )
+        )
+    headers = (
+        "table",
+        "rows",
+        "classes",
+        "F1, labels, weaker input",
+        "F1, majority modes",
+        "F1, called rare",
+        "0.7 or more: modes / labels",
+        "modes",
+    )
+    return (
+        f"{table(headers, lines)}\n\nEach class in turn is made rare (3 % of the rows); means over the classes, default settings, "
+        "random_state 0. The forest of the fourth column has the labels and one input only (out-of-bag, best threshold); of the "
+        "two inputs the weaker one counts: what does not show in both can be no coincidence."
+    )
+
+
+def _with_labels(x: FloatArray, rare: BoolArray) -> float:
+    """The best F1 of a forest that has the labels, on rows out of the bag."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    forest = RandomForestClassifier(
+        200, class_weight="balanced_subsample", oob_score=True, n_jobs=-1, random_state=0
+    )
+    score = forest.fit(x, rare).oob_decision_function_[:, 1]
+    hits = np.cumsum(rare[np.argsort(-score, kind="stable")])
+    return float((2 * hits / (np.arange(1, len(rare) + 1) + rare.sum())).max())
+
+
+def _bands(x: FloatArray, which: tuple[int, int]) -> FloatArray:
+    """Two of the four bands of nine pixels."""
+    return np.ascontiguousarray(x.reshape(len(x), 9, 4)[:, :, list(which)].reshape(len(x), -1))
