@@ -51,10 +51,10 @@ _OVERLAP = 0.04
 #: The same by what lies between two modes. Pieces of a crowd are told apart by a line; what is not is no such piece (a
 #: kind inside another, or across it), and to be one with it takes more.
 _ONE: dict[Between, float] = {"gap": math.inf, "no gap": _OVERLAP, "unsaid": 0.15}
-#: If modes hold less than this part of what is shared, the inputs share a continuum in these coordinates, and other ones
-#: are asked: modes must hold so many times as much there. Halves of handwritten digits hold 0.1 to 0.2 of it in canonical
-#: coordinates and 0.7 as pixels; data that suit their coordinates hold 0.6 and more.
-_COLLAPSED, _CLEARLY = 0.5, 1.1
+#: If modes hold less than this part of what is shared, it is a continuum in these coordinates, and other ones are asked: do
+#: modes hold as much there, and so many times what they do in any before? Those of halves of handwritten digits hold 0.1 to
+#: 0.2 of it in canonical coordinates and 0.6 as pixels; of data that suit their coordinates, 0.6 and more.
+_MOST_OF_IT, _CLEARLY = 0.5, 1.1
 
 
 def find_modes(
@@ -71,17 +71,18 @@ def find_modes(
     """All steps of a fit on scaled rows; ``most_steps`` is for the training by the table.
 
     ``options`` are the same rows in several coordinates; the number of those in which the modes were found comes first.
-    It is 0, unless what is shared there is a continuum and no kinds, and modes hold more in others, and most of it.
+    It is 0, unless modes hold little of what is shared there, as of a continuum, and most of it in others.
     """
     fit = partial(_Fit, model, modes=modes, batch=batch, group=group, time=time, most_steps=most_steps)
     best, chosen = fit(options[0], rng=rng), 0
     best.begin()
-    if best.collapsed:
+    wanted = _MOST_OF_IT * best.shared
+    if best.kept < wanted:
         for number, rows in enumerate(options[1:], start=1):
             other = fit(rows, rng=rng.spawn(1)[0])
             other.begin()
             log.info("modes hold %.2f nats, in other coordinates %.2f", best.kept, other.kept)
-            if not other.collapsed and other.kept > _CLEARLY * best.kept:
+            if other.kept > max(wanted, _CLEARLY * best.kept):
                 best, chosen = other, number
     return chosen, best.end()
 
@@ -197,11 +198,6 @@ class _Fit:
             self.rng,
         )
         return replace(found, slow=self.slow)
-
-    @property
-    def collapsed(self) -> bool:
-        """Whether the first round found a continuum rather than kinds."""
-        return self.kept < _COLLAPSED * self.shared
 
     def _end_with(self, reason: str) -> None:
         self.nothing = nothing_found(self.blueprints, len(self.data), self.p_value, reason)
