@@ -14,7 +14,7 @@ from coad.modes.catalogue import ModeTable, describe
 from coad.modes.families import families
 from coad.modes.gaps import gaps_among, projected_gaps
 from coad.modes.inputs import FrontRows
-from coad.modes.roles import assign_roles, roles_by_family, time_isolation
+from coad.modes.roles import assign_roles, roles_by_family, spread_beside_regimes, time_isolation
 from coad.modes.spread import spread_of_modes
 from coad.training.duo import Duo
 from coad.training.model import Blueprint
@@ -89,7 +89,7 @@ def described(
         replace(mode, role=role, reason=reason) for mode, (role, reason) in zip(found, roles, strict=True)
     )
     if sum(mode.size <= model.max_rare for mode in table) > 1:
-        table = _by_family(model, table, data, mean, labels, isolation, spread, rng.spawn(1)[0])
+        table = _by_family(model, table, data, mean, labels, isolation, spread, agreed, rng.spawn(1)[0])
     return Found(duo, blueprints, table, sizes, labels, p_value)
 
 
@@ -106,6 +106,7 @@ def _by_family(
     labels: IntArray,
     isolation: FloatArray | None,
     spread: FloatArray,
+    agreed: FloatArray,
     rng: np.random.Generator,
 ) -> ModeTable:
     """The catalogue in which small variants of larger modes are no rare modes, where these are usual or pieces."""
@@ -122,14 +123,15 @@ def _by_family(
         np.array([of[k].size for k in listed]),
         max_rare=model.max_rare,
         isolation=None if isolation is None else isolation[listed],
-        spread=spread[listed],
         number=listed,
         rows=len(labels),
     )
     by_gaps = before
     if (asked := gaps or projected_gaps(data, rng)) is not None:
         pieces = asked.families(known, len(listed), model.max_rare)
-        by_gaps = decided(pieces, usual=0)
+        by_gaps = decided(
+            pieces, usual=0, spread=spread_beside_regimes(before, pieces, spread[listed], agreed[listed])
+        )
     # Where pieces alone leave one kind, that is it. Where they leave several, some may be ways of doing the same.
     if by_gaps != before and len({pieces[i] for i, (role, _) in enumerate(by_gaps) if role == "rare"}) == 1:
         roles = by_gaps
@@ -137,7 +139,7 @@ def _by_family(
         some = np.sort(rng.permutation(len(known))[:_FAMILY_ROWS])
         a, b = (votes[some][:, listed] for votes in both)
         touching = None if gaps is None else gaps.touching(known, len(listed))
-        roles = decided(families(a, b, known[some], touching, model.max_rare))
+        roles = decided(families(a, b, known[some], touching, model.max_rare), spread=spread[listed])
         roles = by_gaps if roles == before else roles
     return ModeTable.rarest_first(
         replace(of[k], role=role, reason=reason) for k, (role, reason) in zip(listed, roles, strict=True)

@@ -9,7 +9,14 @@ import numpy as np
 
 from coad._typing import FloatArray, IntArray
 
-__all__ = ["Role", "assign_roles", "gap_in_sizes", "roles_by_family", "time_isolation"]
+__all__ = [
+    "Role",
+    "assign_roles",
+    "gap_in_sizes",
+    "roles_by_family",
+    "spread_beside_regimes",
+    "time_isolation",
+]
 
 Role = Literal["regime", "rare", "ignore"]
 
@@ -168,6 +175,22 @@ def roles_by_family(
         why = f"{having} of {large} families have some" if usual else "hardly any gap lies between them"
         found[k] = ("regime", f"{size[k]:.2%} of the rows, a variant of mode {name}; {why}")
     return found
+
+
+def spread_beside_regimes(
+    roles: Sequence[tuple[Role, str]], family: IntArray, spread: FloatArray, agreed: FloatArray
+) -> FloatArray:
+    """The spread that keeps a mode from being a piece, of the two that :func:`~coad.modes.spread.spread_of_modes` tells.
+
+    What would be anywhere if it were not there is no piece of the regime beside it. But where a whole family is small
+    modes, each would be anywhere without the others; then s and q must agree on where.
+
+    >>> roles = [("regime", ""), ("rare", ""), ("rare", ""), ("rare", "")]
+    >>> spread_beside_regimes(roles, np.array([0, 0, 1, 1]), np.full(4, 0.9), np.zeros(4)).tolist()
+    [0.9, 0.9, 0.0, 0.0]
+    """
+    regimes = [role == "regime" for role, _ in roles]
+    return np.asarray(np.where(np.isin(family, family[regimes]), spread, agreed))
 
 
 def time_isolation(label: IntArray, order: IntArray, modes: int, blocks: int = 50) -> FloatArray:
