@@ -45,7 +45,9 @@ def test_sparse_and_masked_inputs_are_refused():
         CoincidenceModes().fit(s, np.ma.masked_less(q, 0))
 
 
-@pytest.mark.parametrize("model", [CoincidenceModes(steps=40, random_state=0), CoAD(epochs=3, n_seeds=1, random_state=0)])
+@pytest.mark.parametrize(
+    "model", [CoincidenceModes(steps=40, random_state=0), CoAD(epochs=3, n_seeds=1, random_state=0)]
+)
 def test_a_table_must_have_the_columns_of_the_fit_in_their_order_also_after_loading(model, tmp_path):
     s, q = (pd.DataFrame(x, columns=list("abc")) for x in inputs())
     model.fit(s, q)
