@@ -15,6 +15,7 @@ from coad.modes.canonical import canonical_maps
 from coad.modes.gaps import Gaps, valley
 from coad.modes.inputs import Front, FrontRows
 from coad.modes.pipeline import find_modes
+from coad.modes.plan import Task
 
 RNG = np.random.default_rng
 
@@ -217,7 +218,7 @@ def options(seed=0, rows=1200):
 def test_other_coordinates_are_asked_where_a_continuum_is_all_that_modes_would_cut(names, chosen):
     made, kind = options()
     model = CoincidenceModes(random_state=0)
-    number, found = find_modes(model, [made[name] for name in names], 40, 1200, None, None, RNG(0))
+    number, found = find_modes(Task(model, 40, 1200), [made[name] for name in names], RNG(0))
     assert number == chosen
     if names[chosen] == "kinds":
         rare = [mode.mode for mode in found.table if mode.role == "rare"]

@@ -163,7 +163,7 @@ def test_a_shift_that_comes_with_every_regime_is_one_rare_mode(shifted, monkeypa
     for votes in (a, b):
         np.testing.assert_allclose(votes.sum(1), 1.0, atol=1e-5)
     # Without deviations there is no such mode: it is a small part of each of many.
-    monkeypatch.setattr(estimator, "with_deviations", lambda model, found, *rest: (found, None))
+    monkeypatch.setattr(estimator, "with_deviations", lambda task, found, *rest: (found, None))
     plain = CoincidenceModes(random_state=0).fit(s, q)
     label = plain.predict_mode(s, q)
     assert max((label[faulty] == m.mode).sum() for m in plain.modes_) < 0.5 * faulty.sum()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,13 +13,11 @@ from coad.modes.catalogue import ModeTable, describe
 from coad.modes.families import families
 from coad.modes.gaps import gaps_among, projected_gaps
 from coad.modes.inputs import FrontRows
+from coad.modes.plan import Task
 from coad.modes.roles import assign_roles, roles_by_family, spread_beside_regimes, time_isolation
 from coad.modes.spread import spread_of_modes
 from coad.training.duo import Duo
 from coad.training.model import Blueprint
-
-if TYPE_CHECKING:
-    from coad.modes.estimator import CoincidenceModes
 
 __all__ = ["LEAST_ROWS", "Found", "described", "nothing_found"]
 
@@ -45,7 +42,7 @@ class Found:
 
 
 def described(
-    model: CoincidenceModes,
+    task: Task,
     duo: Duo,
     blueprints: tuple[Blueprint, Blueprint],
     data: FrontRows,
@@ -53,10 +50,11 @@ def described(
     labels: IntArray,
     own: list[IntArray],
     fold: IntArray,
-    time: Any,
     p_value: float,
     rng: np.random.Generator,
 ) -> Found:
+    """The catalogue of ``labels``; ``both`` are the votes of the members (M, n, K), ``own`` the labels of each."""
+    model, time = task.model, task.time
     a, b = both
     k, mean = a.shape[2], (a.mean(0), b.mean(0))
     sizes = np.maximum(np.bincount(labels[labels >= 0], minlength=k) / max(1, (labels >= 0).sum()), 1e-6)
@@ -89,7 +87,9 @@ def described(
         replace(mode, role=role, reason=reason) for mode, (role, reason) in zip(found, roles, strict=True)
     )
     if sum(mode.size <= model.max_rare for mode in table) > 1:
-        table = _by_family(model, table, data, mean, labels, isolation, spread, agreed, rng.spawn(1)[0])
+        table = _by_family(
+            model.max_rare, table, data, mean, labels, isolation, spread, agreed, rng.spawn(1)[0]
+        )
     return Found(duo, blueprints, table, sizes, labels, p_value)
 
 
@@ -99,7 +99,7 @@ def nothing_found(blueprints: tuple[Blueprint, Blueprint], n: int, p_value: floa
 
 
 def _by_family(
-    model: CoincidenceModes,
+    max_rare: float,
     table: ModeTable,
     data: FrontRows,
     both: tuple[FloatArray, FloatArray],
@@ -121,14 +121,14 @@ def _by_family(
         roles_by_family,
         before,
         np.array([of[k].size for k in listed]),
-        max_rare=model.max_rare,
+        max_rare=max_rare,
         isolation=None if isolation is None else isolation[listed],
         number=listed,
         rows=len(labels),
     )
     by_gaps = before
     if (asked := gaps or projected_gaps(data, rng)) is not None:
-        pieces = asked.families(known, len(listed), model.max_rare)
+        pieces = asked.families(known, len(listed), max_rare)
         by_gaps = decided(
             pieces, usual=0, spread=spread_beside_regimes(before, pieces, spread[listed], agreed[listed])
         )
@@ -139,7 +139,7 @@ def _by_family(
         some = np.sort(rng.permutation(len(known))[:_FAMILY_ROWS])
         a, b = (votes[some][:, listed] for votes in both)
         touching = None if gaps is None else gaps.touching(known, len(listed))
-        roles = decided(families(a, b, known[some], touching, model.max_rare), spread=spread[listed])
+        roles = decided(families(a, b, known[some], touching, max_rare), spread=spread[listed])
         roles = by_gaps if roles == before else roles
     return ModeTable.rarest_first(
         replace(of[k], role=role, reason=reason) for k, (role, reason) in zip(listed, roles, strict=True)

@@ -14,26 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from coad._typing import BoolArray, FloatArray, IntArray
 from coad.modes.canonical import canonical_maps
 from coad.modes.catalogue import Mode, ModeTable
 from coad.modes.consensus import part_of_rows, posterior
 from coad.modes.describing import LEAST_ROWS, Found
 from coad.modes.inputs import FrontRows, ReadyRows
 from coad.modes.pipeline import find_modes
-from coad.modes.plan import held_out
+from coad.modes.plan import Task, held_out
 from coad.modes.spread import log_evidence, regimes_of, spread
 from coad.modes.training import responsibilities
 from coad.training.duo import Duo
 from coad.training.model import Blueprint
-
-if TYPE_CHECKING:
-    from coad.modes.estimator import CoincidenceModes
 
 __all__ = ["DeviationRows", "Deviations", "with_deviations"]
 
@@ -109,14 +105,7 @@ class Deviations:
 
 
 def with_deviations(
-    model: CoincidenceModes,
-    found: Found,
-    data: FrontRows,
-    modes: int,
-    batch: int,
-    group: ArrayLike | None,
-    time: Any,
-    rng: np.random.Generator,
+    task: Task, found: Found, data: FrontRows, rng: np.random.Generator
 ) -> tuple[Found, Deviations | None]:
     """The catalogue with the kinds of deviation that flat rows show, and what it takes to find them again."""
     if found.duo is None or not data.flat:
@@ -129,12 +118,12 @@ def with_deviations(
         return found, None
     own, home = _homes(a, b, listed, found.sizes[listed], regimes)
     some = np.sort(rng.permutation(len(data))[:_SOME_ROWS])
-    held = held_out(len(data), group, rng)[some]
+    held = held_out(len(data), task.group, rng)[some]
     centres, maps = _coordinates(data, home, len(listed), some, held, regimes[own[some]])
     if maps is None:
         return found, None
     rows = DeviationRows(data, home, centres, maps)
-    _, deeper = find_modes(model, [rows], modes, batch, group, time, rng, most_steps=_STEPS)
+    _, deeper = find_modes(task, [rows], rng, most_steps=_STEPS)
     deviating = np.where(regimes[own], deeper.labels, -1)
     kinds = [
         mode

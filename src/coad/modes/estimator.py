@@ -30,6 +30,7 @@ from coad.modes.front import choose_front
 from coad.modes.inputs import FrontRows
 from coad.modes.looks import AS_THEY_ARE, Looks, Seen, looked_at, looks_at
 from coad.modes.pipeline import find_modes
+from coad.modes.plan import Task
 from coad.modes.roles import Role
 from coad.training.configure import seed_of
 from coad.training.duo import Duo
@@ -155,11 +156,12 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
             batch = min(n, self.batch_size or usual)
             warn_of_batch(batch, n, self.smallest)
             options = choose_front(self, arrays, labels, modes, group, rng)
-            number, found = find_modes(self, [rows for _, rows in options], modes, batch, group, time, rng)
+            task = Task(self, modes, batch, group, time)
+            number, found = find_modes(task, [rows for _, rows in options], rng)
             chosen, data = options[number]
             self.looks_, self.fronts_ = seen[chosen][0], data.fronts
             self.deviations_: Deviations | None
-            found, self.deviations_ = with_deviations(self, found, data, modes, batch, group, time, rng)
+            found, self.deviations_ = with_deviations(task, found, data, rng)
             if found.table:
                 break
         self._take(found)

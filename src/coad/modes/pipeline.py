@@ -8,23 +8,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from coad._typing import ArrayLike, FloatArray, IntArray
+from coad._typing import FloatArray, IntArray
 from coad.modes import consensus, evidence, merging
 from coad.modes.describing import LEAST_ROWS, Found, described, nothing_found
 from coad.modes.gaps import Between, Gaps, gaps_among
 from coad.modes.inputs import FrontRows
-from coad.modes.plan import blueprints_of_modes, folds, plan_for
+from coad.modes.plan import Task, blueprints_of_modes, folds, plan_for
 from coad.modes.training import responsibilities, train_on_labels, train_on_table, trained
 from coad.training.duo import Duo
 from coad.training.progress import Progress
-
-if TYPE_CHECKING:
-    from coad.modes.estimator import CoincidenceModes
 
 __all__ = ["find_modes"]
 
@@ -58,28 +54,19 @@ _MOST_OF_IT, _CLEARLY = 0.5, 1.1
 
 
 def find_modes(
-    model: CoincidenceModes,
-    options: Sequence[FrontRows],
-    modes: int,
-    batch: int,
-    group: ArrayLike | None,
-    time: Any,
-    rng: np.random.Generator,
-    *,
-    most_steps: int | None = None,
+    task: Task, options: Sequence[FrontRows], rng: np.random.Generator, *, most_steps: int | None = None
 ) -> tuple[int, Found]:
     """All steps of a fit on scaled rows; ``most_steps`` is for the training by the table.
 
     ``options`` are the same rows in several coordinates; the number of those in which the modes were found comes first.
     It is 0, unless modes hold little of what is shared there, as of a continuum, and most of it in others.
     """
-    fit = partial(_Fit, model, modes=modes, batch=batch, group=group, time=time, most_steps=most_steps)
-    best, chosen = fit(options[0], rng=rng), 0
+    best, chosen = _Fit(task, options[0], rng, most_steps), 0
     best.begin()
     wanted = _MOST_OF_IT * best.shared
     if best.kept < wanted:
         for number, rows in enumerate(options[1:], start=1):
-            other = fit(rows, rng=rng.spawn(1)[0])
+            other = _Fit(task, rows, rng.spawn(1)[0], most_steps)
             other.begin()
             log.info("modes hold %.2f nats, in other coordinates %.2f", best.kept, other.kept)
             if other.kept > max(wanted, _CLEARLY * best.kept):
@@ -94,25 +81,15 @@ class _Fit:
     when modes that are one are merged.
     """
 
-    def __init__(
-        self,
-        model: CoincidenceModes,
-        data: FrontRows,
-        *,
-        modes: int,
-        batch: int,
-        group: ArrayLike | None,
-        time: Any,
-        rng: np.random.Generator,
-        most_steps: int | None,
-    ) -> None:
-        self.model, self.data, self.modes, self.time, self.rng = model, data.ready(), modes, time, rng
+    def __init__(self, task: Task, data: FrontRows, rng: np.random.Generator, most_steps: int | None) -> None:
+        model = task.model
+        self.task, self.data, self.rng = task, data.ready(), rng
         self.blueprints = blueprints_of_modes(model.net, self.data)
-        self.fold = folds(len(self.data), max(2, model.n_seeds), group, rng)
+        self.fold = folds(len(self.data), max(2, model.n_seeds), task.group, rng)
         self.members = [int(x) for x in rng.integers(2**30, size=model.n_seeds)]
         learns = np.stack([self.fold != m for m in range(model.n_seeds)])
         self.seen = torch.from_numpy(learns.astype(np.float32))
-        plan = plan_for(model, self.data, batch, rng)
+        plan = plan_for(model, self.data, task.batch, rng)
         self.plan = plan if most_steps is None else replace(plan, steps=min(plan.steps, most_steps))
         steps = _LABEL_STEPS if self.data.flat else self.plan.steps // 2
         self.short = replace(self.plan, steps=min(self.plan.steps, steps))
@@ -121,13 +98,13 @@ class _Fit:
 
     def begin(self) -> None:
         """The first round: train by the table, test, group, teach, merge."""
-        data, fold, rng = self.data, self.fold, self.rng
+        task, data, fold, rng = self.task, self.data, self.fold, self.rng
         with _workers(data.flat) as workers, self._bar(self.plan.steps + self.short.steps) as bar:
             duo = trained(
                 partial(train_on_table, data, self.plan),
                 self.blueprints,
                 self.members,
-                self.modes,
+                task.modes,
                 self.seen,
                 workers=workers,
                 sharp=True,
@@ -137,19 +114,19 @@ class _Fit:
             held = [np.flatnonzero(fold == m) for m in range(len(a))]
             codes = None if data.context is None else data.context.numpy()
             strata = [None if codes is None else codes[rows] for rows in held]
-            self.p_value = evidence.global_p_value(_held_votes(a, b, held), self.modes, strata, rng)
-            if self.p_value > self.model.significance:
+            self.p_value = evidence.global_p_value(_held_votes(a, b, held), task.modes, strata, rng)
+            if self.p_value > task.model.significance:
                 self._end_with(f"shuffled pairings of the held-out rows do as well (p = {self.p_value:.3g})")
                 return
-            if self.time is not None:
-                when = np.asarray(self.time)
+            if task.time is not None:
+                when = np.asarray(task.time)
                 held = [rows[np.argsort(when[rows], kind="stable")] for rows in held]
-            self.slow = evidence.slowness(_held_votes(a, b, held), self.modes, rng)
+            self.slow = evidence.slowness(_held_votes(a, b, held), task.modes, rng)
             b = consensus.matched(a, b)
             self.own = [consensus.member_labels(a[m], b[m]) for m in range(len(a))]
             clarity = consensus.together(a, b)
             clear = min(_CLEAR, _OFTEN * float((clarity <= 0).mean()))
-            labels = _candidates(a, b, clarity, round(_MORE * self.modes), fold, codes, rng)
+            labels = _candidates(a, b, clarity, round(_MORE * task.modes), fold, codes, rng)
             labels = consensus.compact(consensus.clearest(clarity, labels, clear))
             if labels.max() < 1:
                 self._end_with("all candidates for modes overlap")
@@ -185,7 +162,7 @@ class _Fit:
                     a, b = responsibilities(duo, data)
         labels = consensus.relabelled(a.mean(0), b.mean(0), labels)
         found = described(
-            self.model,
+            self.task,
             duo,
             self.blueprints,
             data,
@@ -193,7 +170,6 @@ class _Fit:
             labels,
             self.own,
             fold,
-            self.time,
             self.p_value,
             self.rng,
         )
@@ -208,7 +184,7 @@ class _Fit:
         return self.votes[0] @ joined, self.votes[1] @ joined
 
     def _bar(self, steps: int) -> Progress:
-        return Progress(steps, verbose=self.model.verbose)
+        return Progress(steps, verbose=self.task.model.verbose)
 
     def _taught(
         self,

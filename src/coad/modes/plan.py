@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from coad.training.model import Blueprint
 if TYPE_CHECKING:
     from coad.modes.estimator import CoincidenceModes
 
-__all__ = ["blueprints_of_modes", "folds", "held_out", "plan_for"]
+__all__ = ["Task", "blueprints_of_modes", "folds", "held_out", "plan_for"]
 
 _STEPS = 200
 #: Times that convolutions see every row: more, and they learn the pairs by heart. Never more steps than the second.
@@ -27,6 +28,17 @@ _WIDTH = 128
 _JITTER = 0.15
 #: Each row moves towards one of so many neighbours.
 _NEAR = 5
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a fit is asked for: its settings, modes to start with, rows of a batch, and what is known of the rows."""
+
+    model: CoincidenceModes
+    modes: int
+    batch: int
+    group: ArrayLike | None = None
+    time: Any = None
 
 
 def plan_for(model: CoincidenceModes, data: FrontRows, batch: int, rng: np.random.Generator) -> Plan:
