@@ -33,6 +33,7 @@ from coad.training.inputs import (
     reject_constant,
     scaled_blocks,
     unpacked,
+    warn_of_wild_values,
 )
 from coad.training.judge import Evaluation, judge
 from coad.training.model import Fitted, SeedReport, absorb
@@ -199,6 +200,8 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         self.scaler_s_, self.scaler_q_ = (
             Scaler.fit(x, labels, train) if self.scale else None for x in (rows_s, rows_q)
         )
+        warn_of_wild_values(self.scaler_s_, "s", self.names_s_)
+        warn_of_wild_values(self.scaler_q_, "q", self.names_q_)
         self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
         self.contexts_ = None if labels is None else np.unique(labels).tolist()
         codes = None if labels is None else np.unique(labels, return_inverse=True)[1]

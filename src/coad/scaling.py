@@ -2,6 +2,9 @@
 
 Rows of a context that training did not see, or saw fewer than ``MIN_ROWS`` times, are scaled by
 the pooled scaler: the mean and deviation of all rows together.
+
+A sensor that says -9999 now and then would make all its other values look the same. So what lies far outside nearly all
+of a feature is brought near, if it is wild enough to spoil the deviation; the order of the values stays.
 """
 
 from __future__ import annotations
@@ -19,6 +22,11 @@ __all__ = ["MIN_ROWS", "Scaler"]
 
 #: A context with fewer rows than this has no scale of its own.
 MIN_ROWS = 20
+#: Wild is what lies more than so many times the range of the middle 90 % outside of it. Such values are tamed if the
+#: deviation is more than so many times what it is then.
+_MIDDLE, _FAR, _SPOILED = (0.05, 0.95), 2.0, 3.0
+#: Values that the middle is taken from.
+_SOME_VALUES = 1_000_000
 
 Array32 = NDArray[np.float32]
 
@@ -28,7 +36,8 @@ class Scaler:
     """Mean and deviation of each feature (n, features) or channel (n, channels, ...).
 
     ``contexts`` lists the contexts with a scale of their own; row 0 of ``mean`` and ``std``
-    is the pooled scale, row i + 1 that of ``contexts[i]``.
+    is the pooled scale, row i + 1 that of ``contexts[i]``. ``limits`` (2, features) is where values become wild, infinite
+    for features that are left as they are; None if all are.
 
     >>> scaler = Scaler.fit(np.array([[0.0, 5.0], [2.0, 5.0]], dtype=np.float32))
     >>> scaler.transform(np.array([[2.0, 6.0]], dtype=np.float32))
@@ -38,6 +47,7 @@ class Scaler:
     mean: NDArray[np.float64]
     std: NDArray[np.float64]
     contexts: tuple[Any, ...] = ()
+    limits: NDArray[np.float64] | None = None
 
     @classmethod
     def fit(
@@ -48,7 +58,7 @@ class Scaler:
         A feature that never changes is centred and not divided.
         """
         index = np.arange(len(x)) if index is None else index
-        parts, contexts = [index], []
+        parts, contexts = [], []
         if context is not None:
             labels = np.asarray(context)[index]
             for label in np.unique(labels).tolist():
@@ -56,11 +66,19 @@ class Scaler:
                 if len(rows) >= MIN_ROWS:
                     contexts.append(label)
                     parts.append(rows)
-        scales = [_scale(x, part) for part in parts]
+        scales = [_scale(x, index)]
+        limits = _limits(x, index, scales[0][1])
+        if limits is not None:
+            scales = [_scale(x, index, limits)]
+        scales += [_scale(x, part, limits) for part in parts]
         # A feature that is constant within a context keeps the pooled deviation.
         pooled = scales[0][1]
         std = np.stack([np.where(s > 0, s, np.where(pooled > 0, pooled, 1.0)) for _, s in scales])
-        return cls(np.stack([m for m, _ in scales]), std, tuple(contexts))
+        return cls(np.stack([m for m, _ in scales]), std, tuple(contexts), limits)
+
+    def tamed(self, x: Array32) -> Array32:
+        """The rows with wild values brought near, before any scaling."""
+        return x if self.limits is None else _tamed(x, self.limits)
 
     def transform(self, x: Array32, context: ArrayLike | None = None) -> Array32:
         """The scaled rows, float32."""
@@ -73,29 +91,74 @@ class Scaler:
         elif self.contexts:
             raise InputError("this model was scaled per context; pass context= for the new rows as well")
         pick = row if row.any() else slice(0, 1)
-        scaled = np.subtract(x, self.mean.astype(np.float32)[pick][wide], dtype=np.float32)
+        scaled = np.subtract(self.tamed(x), self.mean.astype(np.float32)[pick][wide], dtype=np.float32)
         scaled *= (1.0 / self.std).astype(np.float32)[pick][wide]
         return scaled
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return {"mean": self.mean.tolist(), "std": self.std.tolist(), "contexts": list(self.contexts)}
+        plain = {"mean": self.mean.tolist(), "std": self.std.tolist(), "contexts": list(self.contexts)}
+        if self.limits is not None:
+            plain["limits"] = [[x if np.isfinite(x) else None for x in side] for side in self.limits.tolist()]
+        return plain
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Scaler:
         """The inverse of :meth:`to_dict`."""
-        return cls(np.array(data["mean"]), np.array(data["std"]), tuple(data["contexts"]))
+        limits = None
+        if "limits" in data:
+            below, above = data["limits"]
+            limits = np.array(
+                [[-np.inf if x is None else x for x in below], [np.inf if x is None else x for x in above]]
+            )
+        return cls(np.array(data["mean"]), np.array(data["std"]), tuple(data["contexts"]), limits)
 
 
-def _scale(x: Array32, index: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _limits(x: Array32, index: NDArray[np.int64], std: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Where the values of each feature become wild, if they spoil its deviation ``std``."""
+    some = x[index[:: max(1, int(len(index) * np.prod(x.shape[1:]) // _SOME_VALUES))]]
+    # Of a window the least and the largest value count: a short pulse in every window is not wild.
+    inner = tuple(range(2, x.ndim))
+    low = np.quantile(some.min(axis=inner), _MIDDLE[0], axis=0).astype(np.float64)
+    high = np.quantile(some.max(axis=inner), _MIDDLE[1], axis=0).astype(np.float64)
+    room = high - low
+    limits = np.stack(
+        [np.where(room > 0, low - _FAR * room, -np.inf), np.where(room > 0, high + _FAR * room, np.inf)]
+    )
+    spoiled = std > _SPOILED * _tamed(some, limits).std(axis=(0, *inner), dtype=np.float64)
+    if not (spoiled & (room > 0)).any():
+        return None
+    return np.where(spoiled, limits, [[-np.inf], [np.inf]])
+
+
+def _tamed(x: Array32, limits: NDArray[np.float64]) -> Array32:
+    """Values outside the limits brought near: still in order, and less than the range of the middle away from these."""
+    out = x.astype(np.float32, copy=True)
+    for feature in np.flatnonzero(np.isfinite(limits[0])):
+        own = x[:, feature].astype(np.float64)
+        inside = np.clip(own, *limits[:, feature])
+        room = np.ptp(limits[:, feature]) / (2.0 * _FAR + 1.0)
+        over = own - inside
+        out[:, feature] = inside + np.sign(over) * room * (1.0 - room / (room + np.abs(over)))
+    return out
+
+
+def _scale(
+    x: Array32, index: NDArray[np.int64], limits: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and deviation in two passes over blocks of rows, so that x may be larger than memory."""
     axes = (0, *range(2, x.ndim))
     block = max(1, 4_000_000 // max(1, int(np.prod(x.shape[1:]))))
     starts = range(0, len(index), block)
     count = len(index) * int(np.prod(x.shape[2:]))
     wide = (None, slice(None)) + (None,) * (x.ndim - 2)
-    mean = sum(x[index[i : i + block]].sum(axes, dtype=np.float64) for i in starts) / count
-    square = sum(np.square(x[index[i : i + block]] - mean[wide]).sum(axes) for i in starts)
+
+    def taken(start: int) -> Array32:
+        rows = x[index[start : start + block]]
+        return rows if limits is None else _tamed(rows, limits)
+
+    mean = sum(taken(i).sum(axes, dtype=np.float64) for i in starts) / count
+    square = sum(np.square(taken(i) - mean[wide]).sum(axes) for i in starts)
     std = np.sqrt(square / count)
     # Rounding leaves a constant feature with a deviation that is small but not 0.
     return mean, np.where(std > 1e-7 * np.maximum(np.abs(mean), 1e-30), std, 0.0)

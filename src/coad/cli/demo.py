@@ -81,4 +81,8 @@ def _learned(seed: int) -> list[Section]:
         ("anomaly rate", number(run.alpha), "", number(float(run.data.label.mean()))),
     ]
     table(("", "no labels", "95 % interval", "by labels"), rows)
+    out(
+        "Without labels the figures are cautious: all that may be chance is counted as chance, and a network that is half "
+        "sure counts half. They are lower bounds in expectation, and the intervals are about these bounds."
+    )
     return learned_sections(run)

@@ -34,7 +34,15 @@ from coad.modes.plan import Task
 from coad.modes.roles import Role
 from coad.training.configure import seed_of
 from coad.training.duo import Duo
-from coad.training.inputs import as_context, as_fitted, as_pair, column_names, reject_constant, unpacked
+from coad.training.inputs import (
+    as_context,
+    as_fitted,
+    as_pair,
+    column_names,
+    reject_constant,
+    unpacked,
+    warn_of_wild_values,
+)
 from coad.training.judge import Evaluation, judge
 
 __all__ = ["CoincidenceModes"]
@@ -165,6 +173,11 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
             if found.table:
                 break
         self._take(found)
+        for name, look, front, known in zip(
+            "sq", self.looks_, self.fronts_, (self.names_s_, self.names_q_), strict=True
+        ):
+            if not look:  # digests and codes have columns of their own
+                warn_of_wild_values(front.scaler, name, known)
         if not self.modes_:
             warnings.warn(
                 f"no coincident modes: {found.reason}; every row gets mode -1 and nothing is flagged",

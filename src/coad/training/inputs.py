@@ -22,6 +22,7 @@ __all__ = [
     "reject_constant",
     "scaled_blocks",
     "unpacked",
+    "warn_of_wild_values",
 ]
 
 #: Rows that are scaled and scored at a time, and bytes: networks are slower where a block leaves the caches.
@@ -219,3 +220,19 @@ def reject_constant(rows: NDArray[np.float32], name: str) -> None:
         if (rows[start : start + 1024] != rows[:1]).any():
             return
     raise InputError(f"{name} is constant: every row is the same, so there is nothing to learn from it")
+
+
+def warn_of_wild_values(scaler: Scaler | None, name: str, known: tuple[str, ...] | None = None) -> None:
+    """Name the features in which some values lie so far out that the scale leaves them aside."""
+    if scaler is None or scaler.limits is None:
+        return
+    wild = np.flatnonzero(np.isfinite(scaler.limits[0]))
+    low, high = scaler.limits[:, wild[0]]
+    first = wild[0] if known is None else repr(known[wild[0]])
+    warnings.warn(
+        f"{name} has wild values in {len(wild)} of {scaler.limits.shape[1]} columns or channels (first: {first}, "
+        f"outside {low:.3g} to {high:.3g}); they are taken to lie just outside. If they stand for missing values, "
+        "drop or fill these rows",
+        CoadWarning,
+        stacklevel=3,
+    )

@@ -175,13 +175,15 @@ def fold(
 def absorb(scorer: Scorer, scaler: Scaler | None) -> Scorer | None:
     """The scorer for unscaled rows, if the scaling goes into its first layer without loss; else None.
 
-    Not with padding, whose zeros mean "average" only after scaling; not per context; not where
-    the mean is so far from 0 that float32 would feel it.
+    Not with padding, whose zeros mean "average" only after scaling; not per context; not where wild values are
+    tamed; not where the mean is so far from 0 that float32 would feel it.
     """
     net = scorer.net
     if scaler is None:
         return scorer
-    if not isinstance(net, StackedNet) or scaler.contexts or (net.spec.convs and net.spec.convs[0].padding):
+    if not isinstance(net, StackedNet) or scaler.contexts or scaler.limits is not None:
+        return None
+    if net.spec.convs and net.spec.convs[0].padding:
         return None
     mean, std = (torch.from_numpy(x[0]) for x in (scaler.mean, scaler.std))
     if bool((mean.abs() > 100.0 * std).any()):

@@ -1,0 +1,146 @@
+"""A few wild values (a code for "missing", a spike of the readout) must not make all others look the same."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("torch")
+
+import coad
+from coad import CoAD, CoincidenceModes
+from coad.baselines.strategies import f1
+from coad.exceptions import CoadWarning
+from coad.scaling import Scaler
+
+RNG = np.random.default_rng
+
+
+def tamed_slowly(values):
+    """One feature, value by value."""
+    low, high = np.quantile(values, [0.05, 0.95])
+    room = high - low
+    out = []
+    for value in values:
+        if value > high + 2 * room:
+            over = value - (high + 2 * room)
+            value = high + 2 * room + over / (1 + over / room)
+        elif value < low - 2 * room:
+            over = low - 2 * room - value
+            value = low - 2 * room - over / (1 + over / room)
+        out.append(value)
+    return np.array(out)
+
+
+def spoiled(rows, value, part, rng):
+    """The rows with some values of each column replaced."""
+    return np.where(rng.random(rows.shape) < part, value, rows)
+
+
+def kinds(seed=0, rows=1500):
+    """Three regimes and a rare kind in four columns of either input."""
+    rng = RNG([3, seed])
+    kind = rng.choice(4, size=rows, p=[0.5, 0.3, 0.15, 0.05])
+    return [4 * rng.normal(size=(4, 4))[kind] + rng.normal(size=(rows, 4)) for _ in range(2)], kind == 3
+
+
+def events(seed=0, rows=1500):
+    """Events of 6 % that both inputs see."""
+    rng = RNG([4, seed])
+    event = rng.random(rows) < 0.06
+    return [rng.normal(size=(rows, 3)) + event[:, None] * [4, -4, 0] for _ in range(2)], event
+
+
+@pytest.mark.parametrize(("value", "part"), [(-9999.0, 0.03), (1e6, 0.002), (3e30, 0.001)])
+def test_wild_values_are_brought_near_and_the_others_keep_their_scale(value, part):
+    rows = RNG(0).normal(size=(4000, 3))
+    rows[:, 2] = rows[:, 2] * 1e-3 + 5
+    wild = rows.copy()
+    wild[:, :2] = spoiled(rows[:, :2], value, part, RNG(1))
+    scaler = Scaler.fit(wild.astype(np.float32))
+    assert np.isfinite(scaler.limits).tolist() == [[True, True, False]] * 2
+    scaled = scaler.transform(wild.astype(np.float32))
+    for column in range(2):
+        expected = tamed_slowly(wild[:, column])
+        expected = (expected - expected.mean()) / expected.std()
+        np.testing.assert_allclose(scaled[:, column], expected, atol=1e-4)
+        usual = wild[:, column] == rows[:, column]
+        assert 0.3 < scaled[usual, column].std() < 1.1
+        assert abs(scaled[~usual, column]).min() > 2 * abs(scaled[usual, column]).max()
+    alone = Scaler.fit(wild[:, 2:].astype(np.float32))
+    np.testing.assert_array_equal(scaled[:, 2:], alone.transform(wild[:, 2:].astype(np.float32)))
+    again = Scaler.from_dict(json.loads(json.dumps(scaler.to_dict())))
+    np.testing.assert_array_equal(again.transform(wild.astype(np.float32)), scaled)
+    far = np.float32([[value, 2 * value, 5]])
+    order = scaler.transform(np.concatenate([wild[:1], far, 1.01 * far]).astype(np.float32))
+    assert np.isfinite(order).all()
+
+
+def test_the_order_of_wild_values_stays():
+    rows = RNG(0).normal(size=(3000, 1)).astype(np.float32)
+    rows[:6, 0] = 300, 400, 1e3, -300, -400, -1e4
+    scaled = Scaler.fit(rows).transform(rows)[:, 0]
+    np.testing.assert_array_equal(np.argsort(scaled, kind="stable"), np.argsort(rows[:, 0], kind="stable"))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        RNG(0).normal(size=(2000, 2)),
+        RNG(0).standard_t(3, size=(2000, 2)),
+        RNG(0).exponential(size=(2000, 2)) ** 2,
+        np.where(RNG(0).random((2000, 2)) < 0.03, 1.0, 0.0),  # nearly always 0: no width to compare with
+        np.where(RNG(0).random((2000, 2)) < 0.08, 500.0, RNG(1).normal(size=(2000, 2))),  # a regime
+    ],
+)
+def test_what_is_only_wide_or_has_regimes_is_left_as_it_is(rows):
+    assert Scaler.fit(rows.astype(np.float32)).limits is None
+
+
+def test_a_short_pulse_in_every_window_is_not_wild_but_a_spike_in_one_window_is():
+    windows = RNG(0).normal(size=(800, 2, 400)).astype(np.float32)
+    windows[:, :, 200:202] += 1000 + 100 * RNG(1).normal(size=(800, 2, 1))
+    assert Scaler.fit(windows).limits is None
+    windows[7, 1, 30] = 1e7
+    scaler = Scaler.fit(windows)
+    assert np.isfinite(scaler.limits[0]).tolist() == [False, True]
+    assert abs(scaler.transform(windows)).max() < 200
+
+
+def test_within_contexts_wild_values_are_tamed_too():
+    rows, label = RNG(0).normal(size=(2000, 1)), np.repeat(["a", "b"], 1000)
+    rows[label == "b"] += 3
+    rows[[5, 1005]] = -1e5
+    scaler = Scaler.fit(rows.astype(np.float32), label)
+    scaled = scaler.transform(rows.astype(np.float32), label)[:, 0]
+    assert [0.5 < scaled[label == one].std() < 1.5 for one in "ab"] == [True, True]
+    assert 0.5 < np.delete(scaled, [5, 1005]).std() < 1.5
+
+
+@pytest.mark.parametrize(("value", "part"), [(-9999.0, 0.02), (1e6, 0.002)])
+def test_both_methods_find_what_they_would_find_without_wild_values(value, part, tmp_path):
+    (s, q), rare = kinds()
+    (u, v), event = events()
+    rng = RNG(5)
+    s, q, u, v = (spoiled(x, value, part, rng) for x in (s, q, u, v))
+    s[0] = u[0] = value
+    s = pd.DataFrame(s, columns=list("abcd"))
+    modes, binary = CoincidenceModes(random_state=0), CoAD(random_state=0, epochs=40, n_seeds=2)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", CoadWarning)
+        modes.fit(s, q)
+        binary.fit(u, v)
+    words = [str(one.message) for one in said if "wild values" in str(one.message)]
+    assert [one[0] for one in words] == ["s", "q"] * 2
+    assert "in 4 of 4 columns or channels (first: 'a', outside" in words[0]
+    assert "in 3 of 3 columns or channels (first: 0, outside" in words[2]
+    assert f1(rare, modes.predict(s, q)) > 0.9
+    assert f1(event, binary.predict(u, v)) > 0.9
+    for model, inputs in ((modes, (s, q)), (binary, (u, v))):
+        model.save(tmp_path / type(model).__name__)
+        again = coad.load(tmp_path / type(model).__name__)
+        np.testing.assert_array_equal(again.score_samples(*inputs), model.score_samples(*inputs))
