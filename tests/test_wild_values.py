@@ -94,6 +94,7 @@ def test_the_order_of_wild_values_stays():
         RNG(0).standard_t(3, size=(2000, 2)),
         RNG(0).exponential(size=(2000, 2)) ** 2,
         np.where(RNG(0).random((2000, 2)) < 0.03, 1.0, 0.0),  # nearly always 0: no width to compare with
+        np.where(RNG(0).random((2000, 2)) < 0.2, RNG(1).pareto(1.0, size=(2000, 2)), 0.0),  # mostly 0
         np.where(RNG(0).random((2000, 2)) < 0.08, 500.0, RNG(1).normal(size=(2000, 2))),  # a regime
     ],
 )

@@ -27,6 +27,7 @@ MIN_ROWS = 20
 _MIDDLE, _FAR, _SPOILED = (0.05, 0.95), 2.0, 3.0
 #: Values that the middle is taken from.
 _SOME_VALUES = 1_000_000
+_NO_LIMITS = np.array([[-np.inf], [np.inf]])
 
 Array32 = NDArray[np.float32]
 
@@ -121,14 +122,13 @@ def _limits(x: Array32, index: NDArray[np.int64], std: NDArray[np.float64]) -> N
     inner = tuple(range(2, x.ndim))
     low = np.quantile(some.min(axis=inner), _MIDDLE[0], axis=0).astype(np.float64)
     high = np.quantile(some.max(axis=inner), _MIDDLE[1], axis=0).astype(np.float64)
-    room = high - low
-    limits = np.stack(
-        [np.where(room > 0, low - _FAR * room, -np.inf), np.where(room > 0, high + _FAR * room, np.inf)]
-    )
-    spoiled = std > _SPOILED * _tamed(some, limits).std(axis=(0, *inner), dtype=np.float64)
-    if not (spoiled & (room > 0)).any():
-        return None
-    return np.where(spoiled, limits, [[-np.inf], [np.inf]])
+    middle = np.median(some, axis=(0, *inner))
+    # What is mostly at one end of its range (a count that is mostly 0) has no width to compare with.
+    known = (low < middle) & (middle < high)
+    limits = np.stack([low - _FAR * (high - low), high + _FAR * (high - low)])
+    limits = np.where(known, limits, _NO_LIMITS)
+    known &= std > _SPOILED * _tamed(some, limits).std(axis=(0, *inner), dtype=np.float64)
+    return np.where(known, limits, _NO_LIMITS) if known.any() else None
 
 
 def _tamed(x: Array32, limits: NDArray[np.float64]) -> Array32:
