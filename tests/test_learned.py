@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import logging
 import math
 import warnings
@@ -83,6 +84,21 @@ def test_evaluation_carries_intervals_and_a_p_value(fitted):
     assert result.fbeta_interval[0] <= result.fbeta_hat <= result.fbeta_interval[1]
     nothing = fitted.evaluate(s, np.random.default_rng(0).permutation(q))
     assert nothing.status == "no coincidence"
+
+
+def test_no_more_than_all_events_are_found_where_there_are_more_than_in_training(fitted):
+    s, q, event = data(seed=1)
+    often = np.concatenate([np.flatnonzero(event)] * 3 + [np.flatnonzero(~event)])
+    result = fitted.evaluate(s[often], q[often])
+    assert result.alpha > fitted.alpha_
+    assert result.recall_hat == 1
+    assert max(result.recall_interval[1], result.fbeta_interval[1]) <= 1
+    given = copy.copy(fitted)
+    given.alpha = fitted.alpha_  # who says how many there are is told that there are more
+    known = given.evaluate(s[often], q[often])
+    assert known.alpha == fitted.alpha_
+    assert known.recall_hat > 1
+    assert known.precision_hat == result.precision_hat
 
 
 @pytest.mark.parametrize("beta", [0.3, 1.0])

@@ -317,6 +317,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
             p_q,
             beta=self._only().beta,
             alpha=self.alpha_,
+            alpha_given=self.alpha != "auto",
             flagged=int(self.decide(p_s, p_q).sum()),
             context=None if labels is None else np.unique(labels, return_inverse=True)[1],
             seed=self.random_state_,

@@ -25,8 +25,8 @@ MIN_ROWS = 20
 #: Wild is what lies more than so many times the range of the middle 90 % outside of it. Such values are tamed if the
 #: deviation is more than so many times what it is then.
 _MIDDLE, _FAR, _SPOILED = (0.05, 0.95), 2.0, 3.0
-#: Values that the middle is taken from.
-_SOME_VALUES = 1_000_000
+#: Values that the middle is taken from, and the least rows.
+_SOME_VALUES, _SOME_ROWS = 1_000_000, 1000
 _NO_LIMITS = np.array([[-np.inf], [np.inf]])
 
 Array32 = NDArray[np.float32]
@@ -117,7 +117,8 @@ class Scaler:
 
 def _limits(x: Array32, index: NDArray[np.int64], std: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """Where the values of each feature become wild, if they spoil its deviation ``std``."""
-    some = x[index[:: max(1, int(len(index) * np.prod(x.shape[1:]) // _SOME_VALUES))]]
+    wanted = max(_SOME_ROWS, _SOME_VALUES // max(1, int(np.prod(x.shape[1:]))))
+    some = x[index[:: max(1, len(index) // wanted)]]
     # Of a window the least and the largest value count: a short pulse in every window is not wild.
     inner = tuple(range(2, x.ndim))
     low = np.quantile(some.min(axis=inner), _MIDDLE[0], axis=0).astype(np.float64)

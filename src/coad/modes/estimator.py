@@ -236,6 +236,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
             p_q,
             beta=1.0,
             alpha=max(self.alpha_, 1e-6),
+            alpha_given=False,
             flagged=int(self.decide(p_s, p_q).sum()),
             context=None if labels is None else np.unique(labels, return_inverse=True)[1],
             seed=self.random_state_,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import FloatArray
-from coad.metric import Moments, fbeta_hat, precision_hat, recall_hat
+from coad.metric import Moments, fbeta_hat, precision_hat, recall_hat, true_positive_fraction
 from coad.training.null import NullMaximum, p_value
 
 __all__ = ["Evaluation", "judge"]
@@ -48,6 +50,7 @@ def judge(
     *,
     beta: float,
     alpha: float,
+    alpha_given: bool,
     flagged: int,
     context: NDArray[np.int64] | None,
     seed: int,
@@ -56,20 +59,25 @@ def judge(
 ) -> Evaluation:
     """Evaluate confidences that were fixed beforehand.
 
+    A rate ``alpha`` that was not given but estimated is the least it can be: where more true joint events are found, it is
+    their rate, and no more than all events can be found.
     More true joint events than the rate ``plausible``, surely, are a shared regime and not anomalies.
     """
     rng = np.random.default_rng([seed, 0xE7A1])
     moments = Moments.of(p_s, p_q, context)
-    names = ("fbeta_hat", "precision_hat", "recall_hat", "joint_fraction")
-    values = _figures(moments, beta, alpha)
-    low, high = np.quantile(_resampled(p_s, p_q, context, beta, alpha, rng), [0.025, 0.975], axis=0)
+    names = ("fbeta_hat", "precision_hat", "recall_hat", "joint_fraction", "true_fraction")
+    values = _figures(moments, beta, alpha, alpha_given)
+    draws = _resampled(
+        p_s, p_q, context, partial(_figures, beta=beta, alpha=alpha, alpha_given=alpha_given), rng
+    )
+    low, high = np.quantile(draws, [0.025, 0.975], axis=0)
     intervals = {name: (float(a), float(b)) for name, a, b in zip(names, low, high, strict=True)}
     chance = _chance(p_s, p_q, context, seed)
     return Evaluation(
         n=len(p_s),
         beta=beta,
-        alpha=alpha,
-        **dict(zip(names, values, strict=True)),
+        alpha=alpha if alpha_given else max(alpha, float(true_positive_fraction(moments))),
+        **dict(zip(names[:4], values[:4], strict=True)),
         joint_events=float(values[3] * len(p_s)),
         mu_s=float(moments.mu_s),
         mu_q=float(moments.mu_q),
@@ -79,7 +87,7 @@ def judge(
         joint_interval=intervals["joint_fraction"],
         p_value=chance,
         flagged=flagged,
-        status=verdict(chance <= significance, intervals["recall_hat"][0] * alpha, plausible),
+        status=verdict(chance <= significance, float(low[4]), plausible),
     )
 
 
@@ -94,18 +102,24 @@ def verdict(found: bool, rate: float, plausible: float) -> str:
     return "shared regime suspected" if rate > plausible else "found"
 
 
-def _figures(moments: Moments, beta: float, alpha: float) -> list[float]:
+def _figures(moments: Moments, beta: float, alpha: float, alpha_given: bool) -> list[float]:
+    """F̂, P̂, R̂, J and TP."""
     if not float(moments.mu_sq) > 0:
-        return [0.0, 0.0, 0.0, 0.0]
+        return [0.0] * 5
+    true = float(true_positive_fraction(moments))
+    alpha = alpha if alpha_given else max(alpha, true)
     return [
         float(fbeta_hat(moments, beta=beta, alpha=alpha)),
         float(precision_hat(moments)),
         float(recall_hat(moments, alpha=alpha)),
         float(moments.mu_sq),
+        true,
     ]
 
 
-def _resampled(p_s: Any, p_q: Any, context: Any, beta: float, alpha: float, rng: np.random.Generator) -> Any:
+def _resampled(
+    p_s: Any, p_q: Any, context: Any, figures: Callable[[Moments], list[float]], rng: np.random.Generator
+) -> Any:
     """The figures over bootstrap resamples of the rows, drawn on the sums alone.
 
     Each stratum's rows are grouped by their (rounded) confidences, so that a resample costs as
@@ -133,7 +147,7 @@ def _resampled(p_s: Any, p_q: Any, context: Any, beta: float, alpha: float, rng:
             by = np.stack([np.bincount(home, drawn[:, i], strata) for i in range(4)])
             by = by[:, by[0] > 1]
             moments = Moments(by[0], by[1], by[2], by[3], tuple(range(by.shape[1])))
-        found.append(_figures(moments, beta, alpha))
+        found.append(figures(moments))
     return np.array(found)
 
 
