@@ -33,11 +33,12 @@ from coad.training.inputs import (
     reject_constant,
     scaled_blocks,
     unpacked,
+    warn_of_held_rows,
     warn_of_wild_values,
 )
 from coad.training.judge import Evaluation, judge
 from coad.training.model import Fitted, SeedReport, absorb
-from coad.training.split import Split, hold_out
+from coad.training.split import Split, hold_out, new_rows
 from coad.training.trainer import Augment, Schedule
 
 __all__ = ["CoAD", "Fitted", "load"]
@@ -195,7 +196,11 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         seed = seed_of(self.random_state)
         rng = np.random.default_rng(seed)
         split_labels = {"random": None, "group": group, "time": time}.get(self.split)
-        train, held = hold_out(len(rows_s), self.validation, self.split, split_labels, rng)
+        new = new_rows(rows_s, rows_q)
+        among = None if new is None else np.flatnonzero(new)
+        if new is not None:
+            warn_of_held_rows(new, "only the first of each is learned from", least=LEAST_ROWS)
+        train, held = hold_out(len(rows_s), self.validation, self.split, split_labels, rng, among)
         blueprints = blueprints_for(self.net, rows_s.shape[1:], rows_q.shape[1:])
         self.scaler_s_, self.scaler_q_ = (
             Scaler.fit(x, labels, train) if self.scale else None for x in (rows_s, rows_q)

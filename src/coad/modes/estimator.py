@@ -41,9 +41,11 @@ from coad.training.inputs import (
     column_names,
     reject_constant,
     unpacked,
+    warn_of_held_rows,
     warn_of_wild_values,
 )
 from coad.training.judge import Evaluation, judge
+from coad.training.split import new_rows
 
 __all__ = ["CoincidenceModes"]
 
@@ -154,6 +156,9 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         warn_of_copies(rows_s, rows_q)
         seed = seed_of(self.random_state)
         rng = np.random.default_rng(seed)
+        if group is None and (new := new_rows(rows_s, rows_q)) is not None:
+            warn_of_held_rows(new, "they are held out together", least=100)
+            group = np.cumsum(new)
         self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
         self.contexts_ = None if labels is None else np.unique(labels).tolist()
         self.random_state_ = seed

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coad._typing import BoolArray
 from coad.exceptions import CoadWarning, InputError
 from coad.pairs import Pairs
 from coad.scaling import Scaler
@@ -22,6 +23,7 @@ __all__ = [
     "reject_constant",
     "scaled_blocks",
     "unpacked",
+    "warn_of_held_rows",
     "warn_of_wild_values",
 ]
 
@@ -220,6 +222,16 @@ def reject_constant(rows: NDArray[np.float32], name: str) -> None:
         if (rows[start : start + 1024] != rows[:1]).any():
             return
     raise InputError(f"{name} is constant: every row is the same, so there is nothing to learn from it")
+
+
+def warn_of_held_rows(new: BoolArray, done: str, *, least: int) -> None:
+    """Say that most rows are no new readings, and what is done about it; too few new ones are refused."""
+    what = (
+        f"{1 - new.mean():.0%} of the rows repeat the row before in both inputs, as readings do that are held"
+    )
+    if new.sum() < least:
+        raise InputError(f"{what}; coad needs at least {least} readings, and there are {new.sum():,}")
+    warnings.warn(f"{what}; {done}", CoadWarning, stacklevel=3)
 
 
 def warn_of_wild_values(scaler: Scaler | None, name: str, known: tuple[str, ...] | None = None) -> None:

@@ -1,32 +1,48 @@
-"""Which rows are held out for validation: at random, by group, or the last block in time."""
+"""Which rows are held out for validation: at random, by group, or the last block in time; and which rows are new."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from coad._typing import ArrayLike, IntArray
+from coad._typing import ArrayLike, BoolArray, IntArray
 from coad.exceptions import InputError
 
-__all__ = ["Split", "hold_out"]
+__all__ = ["Split", "hold_out", "new_rows"]
 
 Split = Literal["random", "group", "time"]
 
+#: Rows are held if this much more of them repeat the row before than would in any order.
+_HELD = 0.3
+#: Values that are compared at a time, and that tell how often rows repeat each other in any order.
+_SOME_VALUES = 4_000_000
+
 
 def hold_out(
-    n: int, fraction: float, how: Split, labels: ArrayLike | None, rng: np.random.Generator
+    n: int,
+    fraction: float,
+    how: Split,
+    labels: ArrayLike | None,
+    rng: np.random.Generator,
+    among: IntArray | None = None,
 ) -> tuple[IntArray, IntArray]:
     """(training rows, validation rows), each in ascending order.
 
     ``labels`` are the groups (``how="group"``: a group is never on both sides) or the times
     (``how="time"``: the latest rows are held out; without times the rows are taken in order).
+    With ``among``, only these rows take part.
 
     >>> hold_out(5, 0.4, "time", None, np.random.default_rng(0))[1]
     array([3, 4])
     """
     if not 0.0 < fraction < 1.0:
         raise InputError(f"validation must be a fraction between 0 and 1, not {fraction!r}")
+    if among is not None:
+        own = None if labels is None else _labels(labels, n, how)[among]
+        train, kept = hold_out(len(among), fraction, how, own, rng)
+        return among[train], among[kept]
     wanted = max(1, round(n * fraction))
     if how == "random":
         held = rng.permutation(n)[:wanted]
@@ -54,3 +70,31 @@ def _labels(labels: ArrayLike, n: int, name: str) -> np.ndarray:
     if array.shape != (n,):
         raise InputError(f"{name} has shape {array.shape}, but there are {n:,} rows")
     return array
+
+
+def new_rows(s: NDArray[Any], q: NDArray[Any]) -> BoolArray | None:
+    """Which rows are a new reading, where most readings are held for several rows; None where they are not.
+
+    A table that is written faster than its sensors are read repeats rows, in both inputs at once. The repeats are no
+    evidence: s and q of noise go along with each other as often as the same pair comes again. Rows of few values (codes,
+    zeros) repeat each other in any order, and count.
+
+    >>> rng = np.random.default_rng(0)
+    >>> s, q = rng.normal(size=(2, 4, 3)).repeat(3, axis=1)
+    >>> new_rows(s, q).tolist() == [True, False, False] * 4, new_rows(s[::3], q) is None
+    (True, True)
+    """
+    flat = [x.reshape(len(x), -1) for x in (s, q)]
+    width = sum(x.shape[1] for x in flat)
+    same = np.append(False, np.logical_and(*(x[1:, 0] == x[:-1, 0] for x in flat)))
+    if same.mean() <= _HELD:
+        return None
+    block = max(2, _SOME_VALUES // width)
+    for start in range(1, len(same), block):
+        rows, before = slice(start, start + block), slice(start - 1, min(start + block, len(same)) - 1)
+        same[rows] &= np.logical_and(*((x[rows] == x[before]).all(1) for x in flat))
+    some = slice(None, None, max(1, len(same) * width // _SOME_VALUES))
+    both = np.ascontiguousarray(np.concatenate([x[some] for x in flat], axis=1))
+    count = np.unique(both.view((np.void, both.itemsize * width)), return_counts=True)[1]
+    chance = float(np.square(count / count.sum()).sum())
+    return ~same if same.mean() - chance > _HELD else None
