@@ -81,20 +81,28 @@ def new_rows(s: NDArray[Any], q: NDArray[Any]) -> BoolArray | None:
 
     >>> rng = np.random.default_rng(0)
     >>> s, q = rng.normal(size=(2, 4, 3)).repeat(3, axis=1)
-    >>> new_rows(s, q).tolist() == [True, False, False] * 4, new_rows(s[::3], q) is None
+    >>> new_rows(s, q).tolist() == [True, False, False] * 4, new_rows(s[::3], q[::3]) is None
     (True, True)
     """
-    flat = [x.reshape(len(x), -1) for x in (s, q)]
-    width = sum(x.shape[1] for x in flat)
-    same = np.append(False, np.logical_and(*(x[1:, 0] == x[:-1, 0] for x in flat)))
+    width = sum(int(np.prod(x.shape[1:])) for x in (s, q))
+    first = [_first_values(x) for x in (s, q)]
+    same = np.append(False, np.logical_and(*(x[1:] == x[:-1] for x in first)))
     if same.mean() <= _HELD:
         return None
     block = max(2, _SOME_VALUES // width)
     for start in range(1, len(same), block):
-        rows, before = slice(start, start + block), slice(start - 1, min(start + block, len(same)) - 1)
-        same[rows] &= np.logical_and(*((x[rows] == x[before]).all(1) for x in flat))
+        stop = min(start + block, len(same))
+        for x in (s, q):
+            same[start:stop] &= (x[start:stop] == x[start - 1 : stop - 1]).reshape(stop - start, -1).all(1)
     some = slice(None, None, max(1, len(same) * width // _SOME_VALUES))
-    both = np.ascontiguousarray(np.concatenate([x[some] for x in flat], axis=1))
+    both = np.concatenate([x[some].reshape(len(x[some]), -1) for x in (s, q)], axis=1)
     count = np.unique(both.view((np.void, both.itemsize * width)), return_counts=True)[1]
     chance = float(np.square(count / count.sum()).sum())
     return ~same if same.mean() - chance > _HELD else None
+
+
+def _first_values(x: NDArray[Any]) -> NDArray[Any]:
+    """The first value of each row, without reading the others."""
+    while x.ndim > 1:
+        x = x[:, 0]
+    return x
