@@ -45,7 +45,7 @@ BY_NATURE = (
     "yeast5",
     "ecoli4",
 )
-HALVES: dict[str, Split] = {
+SPLITS: dict[str, Split] = {
     "in turn": lambda x: (x[:, ::2], x[:, 1::2]),
     "halves": lambda x: (x[:, : x.shape[1] // 2], x[:, x.shape[1] // 2 :]),
 }
@@ -134,7 +134,7 @@ def _by_nature(folder: Path) -> str:
         x, kind = read_keel(folder / f"{name}.dat")
         order = np.random.default_rng(3).permutation(len(x))
         x, rare = x[order][:, x.std(axis=0) > 0], kind[order] == "positive"
-        for words, split in HALVES.items():
+        for words, split in SPLITS.items():
             shows, best, called, modes, _ = _found(*split(x), rare)
             figures = (f"{value:.2f}" for value in (shows, best, called))
             lines.append((name, f"{len(x):,}", f"{rare.sum()}", words, *figures, f"{modes:.0f}"))

@@ -66,17 +66,16 @@ def judge(
     rng = np.random.default_rng([seed, 0xE7A1])
     moments = Moments.of(p_s, p_q, context)
     names = ("fbeta_hat", "precision_hat", "recall_hat", "joint_fraction", "true_fraction")
-    values = _figures(moments, beta, alpha, alpha_given)
-    draws = _resampled(
-        p_s, p_q, context, partial(_figures, beta=beta, alpha=alpha, alpha_given=alpha_given), rng
-    )
+    figures = partial(_figures, beta=beta, alpha=alpha, alpha_given=alpha_given)
+    values = figures(moments)
+    draws = _resampled(p_s, p_q, context, figures, rng)
     low, high = np.quantile(draws, [0.025, 0.975], axis=0)
     intervals = {name: (float(a), float(b)) for name, a, b in zip(names, low, high, strict=True)}
     chance = _chance(p_s, p_q, context, seed)
     return Evaluation(
         n=len(p_s),
         beta=beta,
-        alpha=alpha if alpha_given else max(alpha, float(true_positive_fraction(moments))),
+        alpha=alpha if alpha_given else max(alpha, values[4]),
         **dict(zip(names[:4], values[:4], strict=True)),
         joint_events=float(values[3] * len(p_s)),
         mu_s=float(moments.mu_s),
