@@ -177,3 +177,75 @@ def test_the_rf_table_prints_the_papers_numbers_and_says_that_data_are_simulated
     text = page.read_text(encoding="utf-8")
     assert "normal: glitch and early" in text
     assert "event: trip" in text
+
+
+def planted_file(path, seed=0, n=400):
+    rng = np.random.default_rng(seed)
+    event = rng.random(n) < 0.15
+    columns = rng.normal(size=(n, 4)) + 3 * event[:, None]
+    rows = np.column_stack([columns, event, np.arange(n) % 3, np.arange(n) * 8 // n])
+    np.savetxt(path, rows, delimiter=",", header="a,b,c,d,y,reg,day", comments="", fmt="%.6g")
+    return rows
+
+
+@pytest.mark.parametrize("change", [["--context", "reg"], ["--group", "day"], "labels", "a middle row"])
+def test_results_are_used_again_only_for_the_same_data(tmp_path, change):
+    path = tmp_path / "x.csv"
+    rows = planted_file(path)
+    arguments = ["bench", "--data", str(path), "--methods", "lof", "--quick", "--s", "a,b", "--q", "c,d"]
+    arguments += ["--label", "y", "--out", str(tmp_path / "o.html")]
+    first = CliRunner().invoke(app, arguments)
+    assert first.exit_code == 0, first.output
+    assert "split 1 of 1" not in CliRunner().invoke(app, arguments).output
+    if isinstance(change, str):
+        if change == "labels":
+            rows[:, 4] = np.roll(rows[:, 4], 1)
+        else:
+            rows[201, 0] += 1
+        np.savetxt(path, rows, delimiter=",", header="a,b,c,d,y,reg,day", comments="", fmt="%.6g")
+        again = CliRunner().invoke(app, arguments)
+    else:
+        again = CliRunner().invoke(app, [*arguments, *change])
+    assert again.exit_code == 0, again.output
+    assert "split 1 of 1" in again.output
+
+
+def test_files_with_gaps_labels_of_one_value_and_pages_of_another_kind_are_answered(tmp_path):
+    path = tmp_path / "x.csv"
+    rows = planted_file(path)
+    rows[3, 0] = np.nan
+    rows[:, 6] = 1
+    np.savetxt(path, rows, delimiter=",", header="a,b,c,d,y,reg,one", comments="", fmt="%.6g")
+    arguments = ["bench", "--data", str(path), "--methods", "lof", "--quick", "--s", "a,b", "--q", "c,d"]
+    page = ["--out", str(tmp_path / "o.html")]
+    run = CliRunner().invoke
+    assert "--missing drop" in str(run(app, [*arguments, *page]).exception)
+    assert run(app, [*arguments, *page, "--missing", "drop"]).exit_code == 0
+    one = run(app, [*arguments, *page, "--missing", "drop", "--label", "one"])
+    assert "nothing to judge by" in str(one.exception)
+    store = run(app, [*arguments, "--missing", "drop", "--out", str(tmp_path / "o.parquet")])
+    assert "must end in .html" in str(store.exception)
+
+
+def test_without_labels_the_table_says_how_much_each_method_flags(tmp_path):
+    path = tmp_path / "x.csv"
+    planted_file(path)
+    arguments = ["bench", "--data", str(path), "--methods", "lof,gmm", "--quick", "--s", "a,b", "--q", "c,d"]
+    found = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "o.html")])
+    assert found.exit_code == 0, found.output
+    assert "flagged" in found.output
+    assert "best F1" not in found.output
+    assert "| flagged |" in (tmp_path / "o.md").read_text(encoding="utf-8")
+
+
+def test_where_most_rows_are_anomalous_labels_may_choose_to_flag_what_is_off_in_either_input():
+    from coad.baselines.strategies import judge_pair
+
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 3, 600)  # healthy, off in s, off in q
+    s, q = 4.0 * (kind == 1) + rng.normal(size=600), 4.0 * (kind == 2) + rng.normal(size=600)
+    both, either = (
+        judge_pair((s, q), (s, q), kind > 0, own=None, either=rule).best for rule in (False, True)
+    )
+    assert both == pytest.approx(0.8, abs=0.02)  # no better than to flag all
+    assert either > 0.93

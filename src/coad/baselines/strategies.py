@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,8 @@ class Judged:
     """What one strategy gave on test rows; a value is None where it does not exist.
 
     ``own`` is F1 at the method's own threshold, ``ours`` at the thresholds that coincidence sets on
-    training scores without labels, ``best`` at the best thresholds that test labels could buy.
+    training scores without labels, ``best`` at the best thresholds that test labels could buy. ``flagged``
+    is the part of the test rows that is flagged without labels, at our thresholds or else at its own.
     """
 
     strategy: str
@@ -43,6 +44,7 @@ class Judged:
     ours: float | None
     best: float | None
     average_precision: float | None
+    flagged: float | None = None
 
 
 def scaled(train: Pairs, test: Pairs) -> tuple[Pairs, Pairs]:
@@ -58,7 +60,9 @@ def scaled(train: Pairs, test: Pairs) -> tuple[Pairs, Pairs]:
     return sides[0], sides[1]
 
 
-def run_one_input(make: Any, train: Pairs, test: Pairs, *, healthy_only: bool = False) -> list[Judged]:
+def run_one_input(
+    make: Any, train: Pairs, test: Pairs, *, healthy_only: bool = False, either: bool = False
+) -> list[Judged]:
     """Both strategies for a method of one input; ``make()`` gives a fresh one. Rows must be scaled.
 
     ``healthy_only`` trains on rows labelled normal, which needs labels; thresholds without labels
@@ -81,32 +85,33 @@ def run_one_input(make: Any, train: Pairs, test: Pairs, *, healthy_only: bool = 
         own=own,
         context=train.context,
         strategy=SCORE_STACK,
+        either=either,
     )
     return [first, judge_single(of_both.score(stacked(test.s, test.q)), test.label, of_both.threshold_)]
 
 
-def run_two_inputs(method: TwoInputs, train: Pairs, test: Pairs, *, labels: bool) -> list[Judged]:
+def run_two_inputs(
+    method: TwoInputs, train: Pairs, test: Pairs, *, labels: bool, either: bool = False
+) -> list[Judged]:
     """Fit and judge a method of two inputs. Rows must be scaled; ``labels`` hands it those of training."""
     method.fit(train.s, train.q, np.asarray(train.label, dtype=bool) if labels else None)
     scores = method.scores(test.s, test.q)
     own = method.predict(test.s, test.q)
     if scores[0] is scores[1]:  # one joint score: there is no pair of thresholds to set
         judged = judge_single(scores[0], test.label, None, own=own)
-        return [Judged(JOINT, judged.own, None, judged.best, judged.average_precision)]
+        return [replace(judged, strategy=JOINT)]
     known = method.scores(train.s, train.q)
-    judged = judge_pair(known, scores, test.label, own=own, context=train.context, strategy=JOINT)
+    judged = judge_pair(known, scores, test.label, own=own, context=train.context, either=either)
     if test.label is None or not getattr(method, "sign_is_free", False):
         return [judged]
     # Correlation does not say which side is anomalous. What the labels choose, the best threshold and the
     # ranking, may choose the side too: a peer is not to lose by a sign.
-    turned = judge_pair(
-        (-known[0], -known[1]), (-scores[0], -scores[1]), test.label, own=None, strategy=JOINT
-    )
+    turned = judge_pair((-known[0], -known[1]), (-scores[0], -scores[1]), test.label, own=None, either=either)
     assert judged.best is not None
     assert turned.best is not None
     if turned.best <= judged.best:
         return [judged]
-    return [Judged(JOINT, judged.own, judged.ours, turned.best, turned.average_precision)]
+    return [replace(judged, best=turned.best, average_precision=turned.average_precision)]
 
 
 def judge_pair(
@@ -117,24 +122,32 @@ def judge_pair(
     own: BoolArray | None,
     context: Any = None,
     strategy: str = JOINT,
+    either: bool = False,
 ) -> Judged:
     """Two scores: flag where both reach their thresholds.
 
-    The best pair is the optimum of F1 over all pairs; the ranking for average precision is the product of
+    The best pair is the optimum of F1 over all pairs; where most rows are anomalous, and CoAD flags what is not healthy
+    in both inputs, labels may choose to flag where ``either`` score reaches its threshold. The ranking for average precision is the product of
     both shares of training scores below, as in :class:`~coad.detector.CoincidenceThreshold`.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoadWarning)  # "nothing found" shows as an F1 of 0
         detector = CoincidenceThreshold(n_permutations=100).fit(*train, context=context)
+    flags = detector.predict(*test)
+    flagged = float(flags.mean())
     if label is None:
-        return Judged(strategy, None, None, None, None)
+        return Judged(strategy, None, None, None, None, flagged)
     truth = np.asarray(label, dtype=bool)
+    best = best_f1(truth, *test)
+    if either:
+        best = max(best, best_f1(truth, -test[0], -test[1], rest=True))
     return Judged(
         strategy,
         None if own is None else f1(truth, own),
-        f1(truth, detector.predict(*test)),
-        best_f1(truth, *test),
+        f1(truth, flags),
+        best,
         _average_precision(truth, detector.score_samples(*test)),
+        flagged,
     )
 
 
@@ -142,17 +155,19 @@ def judge_single(
     score: FloatArray, label: Any, threshold: float | None, *, own: BoolArray | None = None
 ) -> Judged:
     """One score for both inputs: one threshold, which coincidence cannot set."""
-    if label is None:
-        return Judged(STACK_SCORE, None, None, None, None)
-    truth = np.asarray(label, dtype=bool)
     if own is None and threshold is not None:
         own = score >= threshold
+    flagged = None if own is None else float(own.mean())
+    if label is None:
+        return Judged(STACK_SCORE, None, None, None, None, flagged)
+    truth = np.asarray(label, dtype=bool)
     return Judged(
         STACK_SCORE,
         None if own is None else f1(truth, own),
         None,
         best_f1(truth, score),
         _average_precision(truth, score),
+        flagged,
     )
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coad.cli._layout import Missing, MissingOption
 from coad.cli._print import number, out, table
-from coad.exceptions import InputError
+from coad.exceptions import FileError, InputError
 
 if TYPE_CHECKING:
     from coad.experiments.peers import Line, PeersRun
@@ -19,7 +20,8 @@ _REGIMES = "milling,SKAB,hydraulic"
 
 def bench(
     names: Annotated[
-        str | None, typer.Option("--data", help="Data sets, comma-separated; with --methods also files.")
+        str | None,
+        typer.Option("--data", help="Data sets, comma-separated, or files, which are read as one table."),
     ] = None,
     methods: Annotated[
         str | None, typer.Option(help="Compare methods: all, or names, comma-separated.")
@@ -38,16 +40,19 @@ def bench(
     group: Annotated[str | None, typer.Option(help="Files: what a split must not tear apart.")] = None,
     time: Annotated[str | None, typer.Option(help="Files: the time column.")] = None,
     window: Annotated[str | None, typer.Option(help="Files: rows per window.")] = None,
+    missing: MissingOption = Missing.error,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     output: Annotated[Path, typer.Option("--out", help="The HTML page to write.")] = Path("coad-bench.html"),
 ) -> None:
-    """Plain against regime-aware on real data; with --methods, every method on the same splits.
+    """Plain against regime-aware on real data; with --methods or files, every method on the same splits.
 
-    With --methods the results are also kept as Parquet and Markdown beside the page, and a run that
+    Then the results are also kept as Parquet and Markdown beside the page, and a run that
     stopped goes on where it was.
     """
     from coad._files import check_writable
 
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"--out names the HTML page: it must end in .html, not {output.name!r}")
     check_writable(output)
     wanted = [name.strip() for name in (names or "").split(",") if name.strip()]
     named = {name.lower() for name in _REGIMES.split(",")}
@@ -62,6 +67,7 @@ def bench(
         "group": group,
         "time": time,
         "window": window,
+        "missing": missing.value,
     }
     chosen = [name.strip() for name in (methods or "all").split(",") if name.strip()]
     run = run_on(
@@ -98,8 +104,15 @@ def run_on(
     for name in files:
         if not Path(name).exists() and not any(mark in name for mark in "*?["):
             raise InputError(f"{name!r} is neither a file nor one of the data sets {', '.join(NAMES)}")
-    known = [name.lower() for name in names if name.lower() in NAMES] if names else list(NAMES)
-    data = [bench_data(name, folder=folder, quick=quick, seed=seed) for name in known]
+    known = list(dict.fromkeys(name.lower() for name in names if name.lower() in NAMES)) if names else NAMES
+    data = []
+    for name in known:
+        try:
+            data.append(bench_data(name, folder=folder, quick=quick, seed=seed))
+        except FileError as error:
+            if names:
+                raise
+            say(f"{name} is left out: {error}")
     if files:
         data.append(from_files(files, _layout(files, columns)))
     run = run_peers(
@@ -157,16 +170,19 @@ def _without_labels(line: Line) -> float:
 
 def show_peers(run: PeersRun) -> None:
     """The tables and the verdict."""
-    from coad.experiments.peers import HEAD, cells
+    from coad.experiments.peers import LEGEND, LEGEND_WITHOUT_LABELS, cells, head_of
 
     lines = run.lines()
     for data in dict.fromkeys(line.data for line in lines):
-        rows = [cells(line) for line in lines if line.data == data]
+        own = [line for line in lines if line.data == data]
         out(f"{data}: {run.sources[data]}")
-        table(HEAD, rows)
-        for line in lines:
-            if line.data == data and line.error:
+        table(head_of(own), [cells(line) for line in own])
+        for line in own:
+            if line.error:
                 out(f"{line.title} failed: {line.error}")
+    for judged, legend in ((True, LEGEND), (False, LEGEND_WITHOUT_LABELS)):
+        if any(line.judged == judged for line in lines):
+            out(legend)
     out(verdict(run))
 
 

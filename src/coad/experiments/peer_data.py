@@ -28,7 +28,8 @@ class BenchData:
 
     ``setting`` are the networks' (arguments of :class:`~coad.learned.CoAD`), ``supervised`` what differs in it for
     networks that learn from labels. ``fit_coad`` stands in for the plain fit where an experiment has its own way
-    to use CoAD. ``fingerprint`` tells one content from another.
+    to use CoAD, ``either`` says that there it flags what is off in either input. ``fingerprint`` tells one content from
+    another.
     """
 
     name: str
@@ -40,6 +41,7 @@ class BenchData:
     labelled: bool = True
     fingerprint: str = ""
     fit_coad: Callable[[Pairs, Pairs, bool, int, dict[str, Any]], Judged] | None = None
+    either: bool = False
 
 
 def bench_data(name: str, *, folder: Path | None = None, quick: bool = False, seed: int = 0) -> BenchData:
@@ -68,6 +70,8 @@ def from_files(files: Sequence[str | Path], layout: Any, *, test_size: float = 0
         label = pairs.label
         if label.dtype.kind not in "biuf" or not np.isin(label, (0, 1)).all():
             raise InputError("the label must be 1 (anomaly) and 0 (normal), or true and false")
+        if len(np.unique(label)) < 2:
+            raise InputError(f"every label is {label[0]}, so there is nothing to judge by; leave --label out")
     names = ", ".join(Path(file).name for file in files)
 
     def split(number: int, seed: int) -> Sides:
@@ -125,6 +129,7 @@ def _milling(folder: Path | None, quick: bool) -> BenchData:
         regimes=True,
         fingerprint=_fingerprint(pairs),
         fit_coad=_milling_coad,
+        either=True,
     )
 
 
@@ -167,11 +172,12 @@ def _digits(quick: bool) -> BenchData:
 
 
 def _fingerprint(pairs: Pairs) -> str:
-    """Of a few rows and the shapes: enough to tell another file or another simulation."""
-    rows = np.linspace(0, len(pairs) - 1, min(len(pairs), 64)).astype(int)
-    digest = hashlib.sha256(repr((pairs.s.shape, pairs.q.shape)).encode())
-    for x in (pairs.s[rows], pairs.q[rows]):
-        digest.update(np.ascontiguousarray(x).tobytes())
-    if pairs.label is not None:
-        digest.update(str(np.asarray(pairs.label).sum()).encode())
+    """Of every row and all that describes it: another regime, group or label makes other results."""
+    digest = hashlib.sha256()
+    for name in ("s", "q", "context", "group", "time", "label"):
+        values = getattr(pairs, name)
+        if values is not None:
+            digest.update(f"{name} {values.shape} {values.dtype}".encode())
+            plain = values.astype(str) if values.dtype.kind == "O" else values
+            digest.update(np.ascontiguousarray(plain).tobytes())
     return digest.hexdigest()[:16]

@@ -57,6 +57,7 @@ class Result:
     average_precision: float | None = None
     seconds: float = 0.0
     error: str = ""
+    flagged: float | None = None
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,10 @@ class Line:
     ours: tuple[float, float] | None
     best: tuple[float, float] | None
     average_precision: tuple[float, float] | None
+    flagged: tuple[float, float] | None
     seconds: float
     error: str
+    judged: bool
 
 
 @dataclass(frozen=True)
@@ -156,19 +159,28 @@ def summary(results: Iterable[Result]) -> list[Line]:
     rows = list(results)
     lines = []
     for data in dict.fromkeys(row.data for row in rows):
+        every = [row for row in rows if row.data == data]
+        judged = any(row.best is not None for row in every) or not any(
+            row.flagged is not None for row in every
+        )
         for method in METHODS.values():
-            own = [row for row in rows if (row.data, row.method) == (data, method.name)]
+            own = [row for row in every if row.method == method.name]
             if own:
-                lines.append(_line(data, method, own))
+                lines.append(_line(data, method, own, judged))
     return lines
 
 
 def to_markdown(lines: Sequence[Line], digits: int = 3) -> str:
-    """The table as Markdown, data sets one after the other."""
-    head = ("data", *HEAD)
-    text = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    text += ["| " + " | ".join((line.data, *cells(line, digits))) + " |" for line in lines]
-    text += ["", f"{LEGEND}"]
+    """The tables as Markdown: data sets one after the other, those without labels in a table of their own."""
+    text = []
+    for judged in (True, False):
+        own = [line for line in lines if line.judged == judged]
+        if own:
+            head = ("data", *head_of(own))
+            text += ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+            text += ["| " + " | ".join((line.data, *cells(line, digits))) + " |" for line in own]
+            text += ["", LEGEND if judged else LEGEND_WITHOUT_LABELS, ""]
+    text.pop()
     text += [f"\n{line.data}, {line.title}: {line.error}" for line in lines if line.error]
     return "\n".join(text) + "\n"
 
@@ -181,11 +193,22 @@ LEGEND = (
     "methods are run on each input (score, stack) and on the stack (stack, score); the strategy with the better best "
     "F1 is shown. s: seconds for fitting and scoring a split."
 )
+#: The same for data without labels.
+LEGEND_WITHOUT_LABELS = (
+    "No labels: nothing can be judged. Flagged: the part of the test rows that a method flags, at the two thresholds that "
+    "coincidence sets on training scores, or, where it has one score only, at its own. s: seconds for fitting and scoring a split."
+)
 HEAD = ("method", "strategy", "own F1", "our F1", "best F1", "av. prec.", "s")
+_UNJUDGED = ("method", "strategy", "flagged", "s")
+
+
+def head_of(lines: Sequence[Line]) -> tuple[str, ...]:
+    """The head of the table of one data set."""
+    return HEAD if any(line.judged for line in lines) else _UNJUDGED
 
 
 def cells(line: Line, digits: int = 2) -> tuple[str, ...]:
-    """What is printed of a line, under :data:`HEAD`; a * marks methods that use labels in training."""
+    """What is printed of a line, under :func:`head_of`; a * marks methods that use labels in training."""
 
     def spread(value: tuple[float, float] | None) -> str:
         if value is None:
@@ -193,10 +216,11 @@ def cells(line: Line, digits: int = 2) -> tuple[str, ...]:
         beside = f" ±{value[1]:.{digits}f}" if line.splits > 1 else ""  # one split has no spread
         return f"{value[0]:.{digits}f}{beside}"
 
+    figures = (line.own, line.ours, line.best, line.average_precision) if line.judged else (line.flagged,)
     return (
         f"{line.title} *" if line.labels else line.title,
         _SHORT.get(line.strategy, line.strategy),
-        *(spread(value) for value in (line.own, line.ours, line.best, line.average_precision)),
+        *(spread(value) for value in figures),
         f"{line.seconds:.0f}",
     )
 
@@ -224,7 +248,7 @@ def _fit_and_judge(
     return [
         Result(
             key, data.name, method.name, one.strategy, split,
-            one.own, one.ours, one.best, one.average_precision, seconds,
+            one.own, one.ours, one.best, one.average_precision, seconds, "", one.flagged,
         )
         for one in judged
     ]  # fmt: skip
@@ -233,16 +257,22 @@ def _fit_and_judge(
 def _judge(data: BenchData, method: Method, train: Any, test: Any, quick: bool, seed: int) -> list[Judged]:
     if method.labels and train.label is None:
         raise InputError("it learns from labels, and the data have none")
+    if method.labels and len(np.unique(np.asarray(train.label, dtype=bool))) < 2:
+        raise InputError("it learns from labels, and all rows of this split have the same one")
     if method.kind == "coincidence":
         return [_coincidence(data, method, train, test, quick, seed)]
     near, far = scaled(train, test)
     if method.kind == "one input":
         return run_one_input(
-            lambda: method.make(seed, quick, data.setting), near, far, healthy_only=method.labels == "healthy"
+            lambda: method.make(seed, quick, data.setting),
+            near,
+            far,
+            healthy_only=method.labels == "healthy",
+            either=data.either,
         )
     labels = method.labels == "all"
     setting = {**data.setting, **data.supervised} if labels else data.setting
-    return run_two_inputs(method.make(seed, quick, setting), near, far, labels=labels)
+    return run_two_inputs(method.make(seed, quick, setting), near, far, labels=labels, either=data.either)
 
 
 def _coincidence(data: BenchData, method: Method, train: Any, test: Any, quick: bool, seed: int) -> Judged:
@@ -262,7 +292,7 @@ def _coincidence(data: BenchData, method: Method, train: Any, test: Any, quick: 
     return judge_pair(seen, (p_s, p_q), test.label, own=detector.decide(p_s, p_q), context=known)
 
 
-def _line(data: str, method: Method, rows: list[Result]) -> Line:
+def _line(data: str, method: Method, rows: list[Result], judged: bool) -> Line:
     good = [row for row in rows if not row.error]
     names = list(dict.fromkeys(row.strategy for row in good))
 
@@ -298,23 +328,25 @@ def _line(data: str, method: Method, rows: list[Result]) -> Line:
         ours=ours,
         best=spread("best"),
         average_precision=spread("average_precision"),
+        flagged=spread("flagged"),
         seconds=float(np.mean([row.seconds for row in chosen or rows])),
         error="; ".join(errors),
+        judged=judged,
     )
 
 
 def _words(rows: Sequence[Result]) -> str:
     if rows[0].error:
         return f"failed: {rows[0].error}"
+    row = max(rows, key=lambda one: -1.0 if one.best is None else one.best)
     values = [
         f"{name} F1 {value:.3f}"
         for name in ("own", "ours", "best")
-        for value in [
-            max((getattr(row, name) for row in rows if getattr(row, name) is not None), default=None)
-        ]
-        if value is not None
+        if (value := getattr(row, name)) is not None
     ]
-    return f"{', '.join(values) or 'no labels to judge by'} ({rows[0].seconds:.0f} s)"
+    if not values and row.flagged is not None:
+        values = [f"{row.flagged:.1%} flagged"]
+    return f"{', '.join(values) or 'no labels to judge by'} ({row.seconds:.0f} s)"
 
 
 def _merged(kept: Sequence[Result], rows: Sequence[Result]) -> list[Result]:
@@ -328,7 +360,7 @@ def _write_results(path: Path, rows: Sequence[Result]) -> None:
     import pyarrow.parquet as pq
 
     kinds = {"split": pa.int64(), "seconds": pa.float64()}
-    kinds |= {name: pa.float64() for name in ("own", "ours", "best", "average_precision")}
+    kinds |= {name: pa.float64() for name in ("own", "ours", "best", "average_precision", "flagged")}
     schema = pa.schema([(field.name, kinds.get(field.name, pa.string())) for field in fields(Result)])
     with written_whole(path) as draft:
         pq.write_table(pa.Table.from_pylist([asdict(row) for row in rows], schema=schema), draft)
@@ -340,6 +372,8 @@ def _key(data: BenchData, quick: bool, seed: int) -> str:
         sorted((name, getattr(value, "__name__", value)) for name, value in part.items())
         for part in (data.setting, data.supervised)
     )
-    facts = (data.name, data.source, data.fingerprint, setting, supervised, quick, seed, __version__)
+    facts = (
+        data.name, data.source, data.fingerprint, setting, supervised, data.either, quick, seed, __version__
+    )  # fmt: skip
     text = "|".join(map(str, facts))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -60,7 +60,7 @@ def write_peers_page(
 
     ``paper`` adds a column with the paper's F1, and ``difference`` says what it cannot be compared in.
     """
-    from coad.experiments.peers import HEAD, cells
+    from coad.experiments.peers import cells, head_of
     from coad.experiments.rf import paper_rows
     from coad.report.page import Section, write_page
 
@@ -76,7 +76,7 @@ def write_peers_page(
                 data if paper is None else "Ours beside the paper's",
                 f"{text} {difference}".strip(),
                 peers_figure(own) if judged else None,
-                (HEAD, [cells(line) for line in own]) if paper is None else paper_rows(own, paper),
+                (head_of(own), [cells(line) for line in own]) if paper is None else paper_rows(own, paper),
             )
         )
     write_page(path, title, verdict, parts, note)
