@@ -388,7 +388,7 @@ def test_an_old_model_stays_if_the_new_one_fails(coad, home, tmp_path, monkeypat
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pathlib.Path.write_text", full)
+        patch.setattr("coad.artifact._write", full)
         code, _, errors = coad("fit", *options, "--seed", 1)
     assert code == 2
     assert "No space left" in errors

@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 import coad
 from coad import CoAD, CoincidenceModes
-from coad.exceptions import InputError, NotFittedError
+from coad.exceptions import CoadWarning, InputError, NotFittedError
 from coad.training.inputs import as_pair
 
 KINDS = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [300, 250, 30]))
@@ -94,3 +94,42 @@ def test_no_rows_at_all_are_refused_in_words_that_fit():
     model = CoincidenceModes(steps=40, random_state=0).fit(s, q)
     with pytest.raises(InputError, match="0 rows hold nothing"):
         model.predict(s[:0], q[:0])
+
+
+def test_text_is_no_number_as_context_and_dates_can_be_saved(tmp_path):
+    s, q = inputs()
+    days = np.datetime64("2026-01-01") + np.arange(len(s)) % 2
+    det = CoincidenceModes(steps=40, n_seeds=2, random_state=0).fit(s, q, context=days)
+    det.save(tmp_path / "m")
+    assert coad.load(tmp_path / "m").contexts_ == ["2026-01-01", "2026-01-02"]
+    with pytest.raises(InputError, match="context holds numbers"):
+        det.predict(s, q, np.arange(len(s)) % 2)
+
+
+def test_missing_groups_and_times_of_text_are_refused():
+    s, q = np.random.default_rng(0).normal(size=(2, 200, 2))
+    with pytest.raises(InputError, match="group has 100 missing values"):
+        CoincidenceModes().fit(s, q, group=np.array(["a"] * 100 + [None] * 100, dtype=object))
+    for when in (np.arange(200).astype(str), np.array([None] * 200, dtype=object)):
+        with pytest.raises(InputError, match="time holds text"):
+            CoincidenceModes().fit(s, q, time=when)
+
+
+@pytest.mark.parametrize("function", [lambda s: s**3, lambda s: np.exp(s / 3), lambda s: 2 - s])
+@pytest.mark.parametrize("columns", [2, 60])
+def test_an_input_that_determines_the_other_is_named_whatever_the_function_and_the_width(function, columns):
+    from coad.modes.checks import warn_of_copies
+
+    s = np.random.default_rng(0).normal(size=(200, columns)).astype(np.float32)
+    with pytest.warns(CoadWarning, match="determines"):
+        warn_of_copies(s, function(s))
+
+
+def test_regimes_are_not_taken_from_columns_in_another_order():
+    rng = np.random.default_rng(0)
+    kind = rng.permutation(np.repeat([0, 1], 200))
+    s = pd.DataFrame({"a": 6.0 * kind + rng.normal(size=400), "b": rng.normal(size=400)})
+    q = pd.DataFrame({"c": 6.0 * kind + rng.normal(size=400), "d": rng.normal(size=400)})
+    det = CoincidenceModes(steps=40, n_seeds=2, random_state=0).fit(s, q)
+    with pytest.raises(InputError, match="column 0 of s"):
+        CoAD(context=det, epochs=2, n_seeds=1, random_state=0).fit(s[["b", "a"]], q)

@@ -338,3 +338,23 @@ def test_an_ensemble_keeps_every_good_start_and_is_saved_with_them(tmp_path):
     assert np.array_equal(again.latent(s, q)[0], det.latent(s, q)[0])
     found = explain(det, s[:3], q[:3])
     assert np.isfinite(found.s.values).all()
+
+
+def test_an_evaluation_survives_a_coincidence_of_more_than_half_of_the_rows():
+    from coad.training.judge import judge
+
+    p = (np.arange(400) % 100 < 53).astype(float)
+    found = judge(
+        p,
+        p,
+        beta=1.0,
+        alpha=0.3,
+        alpha_given=False,
+        flagged=int(p.sum()),
+        context=None,
+        seed=0,
+        significance=0.01,
+        plausible=0.25,
+    )
+    assert found.status == "shared regime suspected"
+    assert (found.alpha, found.recall_hat, found.fbeta_interval[1]) == (0.5, 1.0, pytest.approx(1.0))

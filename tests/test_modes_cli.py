@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import coad
 from coad.cli import app
 from coad.exceptions import InputError
 from test_modes import simulated
@@ -79,3 +81,94 @@ def test_fit_with_method_auto_chooses_modes_where_a_rare_mode_holds(table, tmp_p
     )
     assert found.exit_code == 0, found.output
     assert "method: modes, because" in found.output
+
+
+def test_roles_set_by_hand_are_what_the_commands_use_and_files_are_still_read(table, tmp_path):
+    model, scores = tmp_path / "model", tmp_path / "scores.csv"
+    run = CliRunner().invoke
+    made = run(app, ["modes", str(table), "--s", "s*", "--q", "q*", "--seeds", "2", "--out", str(model)])
+    assert made.exit_code == 0, made.output
+    det = coad.load(model)
+    regime = next(mode for mode in det.modes_ if mode.role == "regime")
+    det.set_role(det.modes_.rare[0].mode, "ignore").set_role(regime.mode, "rare").save(model)
+    assert run(app, ["score", str(model), str(table), "--out", str(scores)]).exit_code == 0
+    rows = np.genfromtxt(scores, delimiter=",", names=True, dtype=None, encoding="utf-8")
+    values = np.loadtxt(table, delimiter=",", skiprows=1)
+    said = det.score_rows(values[:, :4], values[:, 4:])
+    np.testing.assert_array_equal(rows["mode"], said.mode)
+    np.testing.assert_array_equal(rows["flag"], said.flag)
+    np.testing.assert_allclose(rows["score"], said.score, atol=1e-6)
+    np.testing.assert_array_equal(said.flag, said.mode == regime.mode)
+    # Most of the rows are called rare now; a catalogue of regimes has nothing to suspect.
+    judged = run(app, ["evaluate", str(model), str(table)])
+    assert judged.exit_code == 0, judged.output
+    assert "suspected" not in judged.output
+
+
+def test_the_table_counts_the_rows_that_are_told_their_mode(table, tmp_path):
+    values = np.loadtxt(table, delimiter=",", skiprows=1)
+    det = coad.CoincidenceModes(n_seeds=2, random_state=0).fit(values[:, :4], values[:, 4:])
+    told = det.predict_mode(values[:, :4], values[:, 4:])
+    assert {mode.mode: mode.rows for mode in det.modes_} == {
+        mode.mode: int((told == mode.mode).sum()) for mode in det.modes_
+    }
+
+
+def test_a_model_of_files_knows_the_names_of_its_columns(table, tmp_path):
+    made = CliRunner().invoke(
+        app, ["modes", str(table), "--s", "s*", "--q", "q*", "--seeds", "2", "--out", str(tmp_path / "m")]
+    )
+    assert made.exit_code == 0, made.output
+    frame = pd.read_csv(table)
+    s, q = ([f"{side}{i}" for i in range(4)] for side in "sq")
+    det = coad.load(tmp_path / "m")
+    assert len(det.predict(frame[s], frame[q])) == len(frame)
+    with pytest.raises(InputError, match="column 0 of s is 's1'"):
+        det.predict(frame[[s[1], s[0], *s[2:]]], frame[q])
+
+
+def test_arrays_of_few_values_a_row_are_columns_and_of_many_a_signal(table, tmp_path):
+    values = np.loadtxt(table, delimiter=",", skiprows=1)
+    np.savez(tmp_path / "x.npz", s=values[:, :4], q=values[:, 4:])
+    made = CliRunner().invoke(
+        app, ["modes", str(tmp_path / "x.npz"), "--seeds", "2", "--yes", "--out", str(tmp_path / "m")]
+    )
+    assert made.exit_code == 0, made.output
+    assert "only one way" in made.output
+    det = coad.load(tmp_path / "m")
+    assert det.predict(values[:, :4], values[:, 4:]).sum() == pytest.approx(40, abs=2)
+
+
+def test_options_that_a_catalogue_does_not_have_are_named(table, tmp_path):
+    arguments = [
+        "fit",
+        str(table),
+        "--s",
+        "s*",
+        "--q",
+        "q*",
+        "--method",
+        "modes",
+        "--seeds",
+        "2",
+        "--beta",
+        "2",
+    ]
+    found = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "m")])
+    assert found.exit_code == 0, found.output
+    assert "--beta has no meaning" in found.output + found.stderr
+
+
+def test_columns_are_proposed_for_rows_with_gaps_if_these_are_dropped_or_filled(table, tmp_path):
+    lines = table.read_text(encoding="utf-8").splitlines()
+    lines[5] = ",".join(["", *lines[5].split(",")[1:]])
+    path = tmp_path / "gaps.csv"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    run = CliRunner().invoke
+    for policy in ("drop", "mean"):
+        out = str(tmp_path / policy)
+        found = run(app, ["modes", str(path), "--missing", policy, "--seeds", "2", "--yes", "--out", out])
+        assert found.exit_code == 0, found.output
+        assert "proposed: --s" in found.output
+    refused = run(app, ["modes", str(path), "--yes", "--out", str(tmp_path / "x")])
+    assert "--missing drop" in str(refused.exception)

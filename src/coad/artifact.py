@@ -38,6 +38,8 @@ __all__ = ["FORMAT_VERSION", "blueprints_of", "load", "save", "write_folder"]
 
 FORMAT_VERSION = 1
 _WEIGHTS, _FACTS = "model.safetensors", "model.json"
+#: How the command line reads files for the model, if it was made there; see :mod:`coad.recipe`.
+_LAYOUT = "layout.json"
 #: Settings that are not data, or that say nothing about a finished model.
 _NOT_SAVED = ("net", "augment", "checkpoint", "random_state", "verbose", "context")
 
@@ -55,11 +57,13 @@ def save(model: CoAD, folder: Path) -> None:
 
         facts["discovered"], inner = modes_facts(model.context_)
         tensors |= {f"discovered.{name}": value for name, value in inner.items()}
-    write_folder(folder, facts, tensors)
+    write_folder(folder, facts, tensors, model.layout_)
 
 
-def write_folder(folder: Path, own: dict[str, Any], tensors: dict[str, torch.Tensor]) -> None:
-    """Facts and tensors of a model of any kind as a folder; all of it or nothing."""
+def write_folder(
+    folder: Path, own: dict[str, Any], tensors: dict[str, torch.Tensor], layout: str | None = None
+) -> None:
+    """Facts and tensors of a model of any kind as a folder, and its layout if there is one; all of it or nothing."""
     weights = save_tensors(tensors)
     facts = {**_to_json(own), **_header(), "weights_sha256": hashlib.sha256(weights).hexdigest()}
     facts["checksum"] = _checksum(facts)
@@ -74,6 +78,8 @@ def write_folder(folder: Path, own: dict[str, Any], tensors: dict[str, torch.Ten
         temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         _write(temporary / _WEIGHTS, weights)
         _write(temporary / _FACTS, json.dumps(facts, indent=1, allow_nan=False).encode())
+        if layout is not None:
+            _write(temporary / _LAYOUT, layout.encode())
         _swap(temporary, folder)
     except OSError as error:
         if temporary is not None:
@@ -96,12 +102,25 @@ def load(folder: Path, nets: Any = None) -> Any:
         if facts.get("kind") == "modes":
             from coad.modes.saving import rebuild_modes
 
-            return rebuild_modes(facts, load_tensors(weights), nets)
-        return _rebuild(facts, load_tensors(weights), nets)
+            model: Any = rebuild_modes(facts, load_tensors(weights), nets)
+        else:
+            model = _rebuild(facts, load_tensors(weights), nets)
     except CoadError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, RuntimeError, safetensors.SafetensorError) as error:
         raise FileError(f"{folder} does not hold a model that coad can read ({error!r})") from error
+    model.layout_ = _read_layout(folder / _LAYOUT)
+    return model
+
+
+def _read_layout(path: Path) -> str | None:
+    """The layout as it stands; whether it makes sense is asked by what reads files."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path} cannot be read ({error})") from error
 
 
 def _header() -> dict[str, Any]:

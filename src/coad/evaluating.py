@@ -83,8 +83,8 @@ def evaluate_files(
         label=label,
         on_bad_file=lambda path, error: bad_files.append((path, error)),
     ):
-        for name, values in (("p_s", part.p_s), ("p_q", part.p_q), ("flag", part.flag)):
-            kept[name].append(values)
+        for name in ("p_s", "p_q", "flag"):
+            kept[name].append(getattr(part.scores, name))
         for name in ("context", "time", "label"):
             values = getattr(part.pairs, name)
             if values is not None:
@@ -107,10 +107,11 @@ def evaluate_files(
             pairs = zip(labels.tolist(), counts.tolist(), strict=True)
             unseen.update({str(a): b for a, b in pairs if a not in known})
     judged = None if label is None else _by_labels(joined["flag"], joined["label"], label)
-    p_s, p_q = joined["p_s"], joined["p_q"]
+    p_s, p_q, flags = joined["p_s"], joined["p_q"], joined["flag"]
     assert p_s is not None
     assert p_q is not None
-    judgement = judge(model, p_s, p_q, context=context, time=joined["time"], overlap=overlap)
+    assert flags is not None
+    judgement = judge(model, p_s, p_q, flags=flags, context=context, time=joined["time"], overlap=overlap)
     return EvaluationReport(judgement, n_rows, n_regimes, unseen, judged, bad_files)
 
 
@@ -119,6 +120,7 @@ def judge(
     p_s: FloatArray,
     p_q: FloatArray,
     *,
+    flags: BoolArray,
     context: NDArray[Any] | None = None,
     time: NDArray[Any] | None = None,
     overlap: int = 1,
@@ -129,18 +131,19 @@ def judge(
     """F̂, P̂ and R̂ on ``rows`` (all, if not given), and a look at all rows for signs of a shared regime.
 
     ``candidates`` reads the columns that may explain such a regime, if it comes to
-    that; ``names`` are the columns that make up the context already.
+    that; ``names`` are the columns that make up the context already. A catalogue of modes holds regimes as well as
+    events: there is nothing to suspect.
     """
     kept: Any = slice(None) if rows is None else rows
-    evaluation = model.evaluate_confidences(p_s[kept], p_q[kept], None if context is None else context[kept])
-    flags = model.decide(p_s, p_q)
+    known = None if context is None else context[kept]
+    evaluation = model.evaluate_confidences(p_s[kept], p_q[kept], known, flagged=int(flags[kept].sum()))
     status: str = evaluation.status
     message, hint = "", None
     if model.status_ == "no coincidence":
         status, message = "no coincidence", "training found none, so nothing is flagged"
     elif status == "no coincidence":
         message = f"on these rows shuffled pairings coincide as much (p = {evaluation.p_value:.2g})"
-    else:
+    elif not model.expects_regimes:
         if time is not None and (time[1:] < time[:-1]).any():
             order = np.argsort(time, kind="stable")  # a regime is told by what lasts
             p_s, p_q, time = p_s[order], p_q[order], time[order]

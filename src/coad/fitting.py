@@ -102,7 +102,7 @@ def fit_files(
             context=_discovery(training),
             verbose=training.verbose,
         )
-        model.fit(pairs.s, pairs.q, context=pairs.context, group=group, time=pairs.time)
+        model.fit(pairs.with_group(group))
         save_model(model, data.recipe, target)
         p_s, p_q = confidences(model, pairs)
         held = model.validation_rows_
@@ -111,6 +111,7 @@ def fit_files(
             model,
             p_s,
             p_q,
+            flags=model.decide(p_s, p_q),
             context=context,
             time=pairs.time,
             overlap=_overlap(pairs),
@@ -154,6 +155,7 @@ def propose(source: Source, layout: Layout) -> tuple[Layout, Slices | None]:
         if getattr(layout, side) == AUTO and other != AUTO:
             taken |= set(chosen_columns(other, names, where=str(files[0])))
     table = _signals(files, [name for name in names if name not in taken], list(context))
+    table = _without_gaps(table, layout.missing, list(context))
     regime = [table.pop(name) for name in context if name in table]
     if not table:
         raise InputError("no column of numbers is left to choose from; name the columns of --s and --q")
@@ -321,6 +323,23 @@ def _signals(files: list[Path], names: list[str], categories: list[str]) -> dict
             continue
         table[name] = values
     return table
+
+
+def _without_gaps(
+    table: dict[str, NDArray[Any]], missing: str, categories: list[str]
+) -> dict[str, NDArray[Any]]:
+    """The sample with missing values as they will be treated: rows dropped, or filled (by the mean, whatever the policy)."""
+    signals = {name: values for name, values in table.items() if name not in categories}
+    known = {name: np.isfinite(values) for name, values in signals.items()}
+    if missing == "error" or all(ok.all() for ok in known.values()):
+        return table
+    if missing == "drop":
+        keep = np.logical_and.reduce([ok.reshape(len(ok), -1).all(axis=1) for ok in known.values()])
+        if not keep.any():
+            raise InputError("no row has a value in every column; name the columns of --s and --q")
+        return {name: values[keep] for name, values in table.items()}
+    filled = {name: np.where(ok, signals[name], signals[name][ok].mean()) for name, ok in known.items()}
+    return {**table, **filled}
 
 
 def _is_signal(values: NDArray[Any]) -> bool:

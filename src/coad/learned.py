@@ -29,14 +29,15 @@ from coad.training.inputs import (
     as_context,
     as_fitted,
     as_pair,
-    column_names,
+    check_kind_of_context,
+    names_of,
     reject_constant,
     scaled_blocks,
     unpacked,
     warn_of_held_rows,
     warn_of_wild_values,
 )
-from coad.training.judge import Evaluation, judge
+from coad.training.judge import Evaluation, RowScores, judge
 from coad.training.model import Fitted, SeedReport, absorb
 from coad.training.split import Split, hold_out, new_rows
 from coad.training.trainer import Augment, Schedule
@@ -182,15 +183,16 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         like all rows together. With ``checkpoint`` set, an interrupted fit goes on where it was.
         """
         betas = checked_betas(self)
+        self.names_s_, self.names_q_ = names_of(s, q)
+        self.layout_ = None
         s, q, context, group, time = unpacked(s, q, context, group, time)
         rows_s, rows_q = as_pair(s, q, least=LEAST_ROWS)
-        self.names_s_, self.names_q_ = column_names(s), column_names(q)
         self.context_ = None
         if self.context is not None:
             from coad.modes.context import fitted_context
 
-            self.context_ = fitted_context(self.context, rows_s, rows_q, group=group, time=time)
-        labels = as_context(self._known(rows_s, rows_q, context), len(rows_s))
+            self.context_ = fitted_context(self.context, s, q, group=group, time=time)
+        labels = as_context(self._known(s, q, context), len(rows_s))
         reject_constant(rows_s, "s")
         reject_constant(rows_q, "q")
         seed = seed_of(self.random_state)
@@ -282,10 +284,15 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
 
         Events of a kind that was dismissed are not flagged.
         """
-        flags = self.decide(*self.confidences(s, q, context))
+        return self.score_rows(s, q, context).flag
+
+    def score_rows(self, s: Any, q: Any = None, context: Any = None) -> RowScores:
+        """Confidences, score and decision of each row, in one pass."""
+        p_s, p_q = self.confidences(s, q, context)
+        flags = self.decide(p_s, p_q)
         if self.dismissed_ and flags.any():
             flags &= ~self.is_dismissed(s, q, context)
-        return flags
+        return RowScores(p_s, p_q, p_s * p_q, flags)
 
     def decide(self, p_s: FloatArray, p_q: FloatArray) -> BoolArray:
         """The decision for given confidences, such as :meth:`confidences` returns."""
@@ -314,8 +321,10 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         s, q, context, _, _ = unpacked(s, q, context, None, None)
         return self.evaluate_confidences(p_s, p_q, self._known(s, q, context))
 
-    def evaluate_confidences(self, p_s: FloatArray, p_q: FloatArray, context: Any = None) -> Evaluation:
-        """:meth:`evaluate` for confidences that are already at hand."""
+    def evaluate_confidences(
+        self, p_s: FloatArray, p_q: FloatArray, context: Any = None, *, flagged: int | None = None
+    ) -> Evaluation:
+        """:meth:`evaluate` for confidences that are already at hand; ``flagged`` rows are counted if not given."""
         labels = as_context(context, len(p_s))
         return judge(
             p_s,
@@ -323,7 +332,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
             beta=self._only().beta,
             alpha=self.alpha_,
             alpha_given=self.alpha != "auto",
-            flagged=int(self.decide(p_s, p_q).sum()),
+            flagged=int(self.decide(p_s, p_q).sum()) if flagged is None else flagged,
             context=None if labels is None else np.unique(labels, return_inverse=True)[1],
             seed=self.random_state_,
             significance=self.significance,
@@ -395,9 +404,13 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
 
         return refit(self, s, q, context)
 
+    #: Coincidence that looks like a shared regime is no event here, and is said to be suspect.
+    expects_regimes = False
     #: The columns of the fit, if it was on tables.
     names_s_: tuple[str, ...] | None = None
     names_q_: tuple[str, ...] | None = None
+    #: How the command line reads files for this model (the text of ``layout.json``), if it was made there.
+    layout_: str | None = None
     #: Kinds that were dismissed; see :mod:`coad.dismissal`. ``kinds_`` is what :func:`find_kinds` found last.
     dismissed_: tuple[Any, ...] = ()
     kinds_: Any = None
@@ -428,7 +441,9 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
     def _prepared(self, s: Any, q: Any, context: Any) -> tuple[Any, Any, Any]:
         s, q, context, _, _ = unpacked(s, q, context, None, None)
         rows_s, rows_q = as_fitted(self, s, q)
-        return rows_s, rows_q, as_context(self._known(rows_s, rows_q, context), len(rows_s))
+        labels = as_context(self._known(s, q, context), len(rows_s))
+        check_kind_of_context(labels, self.contexts_)
+        return rows_s, rows_q, labels
 
     def _known(self, s: Any, q: Any, context: Any) -> Any:
         """The context of each row: given, discovered by ``context_``, or both."""

@@ -125,6 +125,10 @@ class Pairs:
         """The same pairs under other contexts."""
         return self._replaced("context", None if context is None else _per_row(context, "context"))
 
+    def with_group(self, group: ArrayLike | None) -> Pairs:
+        """The same pairs in other groups, or in none."""
+        return self._replaced("group", None if group is None else _per_row(group, "group"))
+
     def with_names(self, s_names: tuple[str, ...], q_names: tuple[str, ...]) -> Pairs:
         """The same pairs, the columns of s and q called otherwise."""
         copy = self[:]

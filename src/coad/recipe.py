@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,20 +81,13 @@ def check_target(folder: Path) -> Path:
 
 
 def save_model(model: CoAD, recipe: Recipe, folder: Path) -> None:
-    """Write the model and its recipe as one folder; an old model is replaced once the new one is complete."""
+    """Write the model and its recipe as one folder; an old model is replaced once the new one is complete.
+
+    The model keeps the recipe, so that it is still there if it is changed and saved from Python.
+    """
     folder = check_target(folder)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as draft:
-            new = Path(draft) / "new"
-            model.save(new)
-            text = json.dumps(recipe.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-            (new / _LAYOUT).write_text(text, encoding="utf-8")
-            _swap(new, folder, Path(draft) / "old")
-    except FileError:
-        raise
-    except OSError as error:
-        raise FileError(f"the model could not be saved to {folder}: {error.strerror or error}") from error
+    model.layout_ = json.dumps(recipe.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+    model.save(folder)
 
 
 def load_model(folder: Path) -> tuple[CoAD, Recipe]:
@@ -107,19 +98,17 @@ def load_model(folder: Path) -> tuple[CoAD, Recipe]:
     from coad.learned import load
 
     model = load(folder)
+    if model.layout_ is None:
+        raise FileError(
+            f"{folder} has no {_LAYOUT}: the model was not made by coad fit, so how to read files is not "
+            "known; use it from Python, coad.load(folder)"
+        )
     path = folder / _LAYOUT
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(model.layout_)
         if values["format"] != "coad layout":
             raise ValueError("it is of another format")
         return model, Recipe.from_dict(values)
-    except FileNotFoundError:
-        raise FileError(
-            f"{folder} has no {_LAYOUT}: the model was not made by coad fit, so how to read files is not "
-            "known; use it from Python, coad.learned.load(folder)"
-        ) from None
-    except OSError as error:
-        raise FileError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, InputError):
             raise FileError(f"{path} does not describe a layout: {error}") from error
@@ -137,16 +126,3 @@ def load_detector(folder: Path) -> tuple[CoAD, Recipe]:
             "and coad score and coad evaluate take it"
         )
     return model, recipe
-
-
-def _swap(new: Path, folder: Path, old: Path) -> None:
-    """Put ``new`` in the place of ``folder``, which moves to ``old``; at no moment is half a model there."""
-    if folder.exists():
-        folder.replace(old)
-    try:
-        new.replace(folder)
-    except OSError:
-        if old.exists():
-            old.replace(folder)
-        raise
-    shutil.rmtree(old, ignore_errors=True)

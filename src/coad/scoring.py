@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coad._typing import BoolArray, FloatArray, IntArray
+from coad._typing import IntArray
 from coad.exceptions import FileError, InputError
 from coad.io.layout import Layout
 from coad.io.paths import PathLike, find_files
@@ -22,8 +22,9 @@ from coad.recipe import Recipe
 if TYPE_CHECKING:
     from coad.learned import CoAD
     from coad.pairs import Pairs
+    from coad.training.judge import RowScores
 
-__all__ = ["Confidences", "Scores", "Source", "iter_confidences", "score_files"]
+__all__ = ["Part", "ScoredPart", "Scores", "Source", "iter_confidences", "score_files"]
 
 Progress = Callable[[int], None]
 T = TypeVar("T")
@@ -56,17 +57,21 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Confidences:
-    """Some pairs' confidences and decisions, and where each pair came from."""
+class Part:
+    """Some pairs, and where each came from."""
 
-    p_s: FloatArray
-    p_q: FloatArray
-    flag: BoolArray
-    pairs: Pairs  # what describes the rows; s and q are those that were scored
+    pairs: Pairs
     first: IntArray
     last: IntArray
     path: Path
     rows_read: int
+
+
+@dataclass(frozen=True)
+class ScoredPart(Part):
+    """The same with what the model says of each pair."""
+
+    scores: RowScores
 
 
 @dataclass
@@ -90,7 +95,7 @@ def score_files(
     batch_rows: int | None = None,
     progress: Progress | None = None,
 ) -> Scores:
-    """Write p_s, p_q, score and flag of every pair to ``output`` (.parquet or .csv).
+    """Write p_s, p_q, score and flag of every pair to ``output`` (.parquet or .csv); of a catalogue, the mode too.
 
     A file that cannot be read is left out and named in the result; if none can,
     nothing is written.
@@ -116,8 +121,8 @@ def score_files(
                 if writer is None:
                     writer = open_writer(output)(draft, table.schema)
                 writer.write_table(table.cast(writer.schema) if hasattr(writer, "schema") else table)
-                done.n_pairs += len(part.flag)
-                done.n_flagged += int(part.flag.sum())
+                done.n_pairs += len(part.pairs)
+                done.n_flagged += int(part.scores.flag.sum())
                 done.n_rows = part.rows_read
                 if known is not None and part.pairs.context is not None:
                     labels, counts = np.unique(part.pairs.context, return_counts=True)
@@ -146,17 +151,14 @@ def iter_confidences(
     label: str | None = None,
     batch_rows: int | None = None,
     on_bad_file: Callable[[Path, FileError], None] | None = None,
-) -> Iterator[Confidences]:
+) -> Iterator[ScoredPart]:
     """The confidences of all pairs of the files, a batch at a time; the next batch is read meanwhile."""
     source.check(two_clocks=recipe.clocks is not None)
     layout = replace(recipe.layout, label=label)
     for part in _ahead(_parts(recipe, layout, source, batch_rows, on_bad_file)):
         pairs = part.pairs
-        p_s, p_q = model.confidences(pairs.s, pairs.q, pairs.context)
-        flag = model.decide(p_s, p_q)
-        if model.dismissed_ and flag.any():
-            flag &= ~model.is_dismissed(pairs.s, pairs.q, pairs.context)
-        yield replace(part, p_s=p_s, p_q=p_q, flag=flag)
+        scores = model.score_rows(pairs.s, pairs.q, pairs.context)
+        yield ScoredPart(pairs, part.first, part.last, part.path, part.rows_read, scores)
 
 
 def known_contexts(model: CoAD, recipe: Recipe) -> set[Any] | None:
@@ -172,7 +174,9 @@ def no_pairs(bad_files: list[tuple[Path, FileError]]) -> FileError:
         return bad_files[0][1]
     if bad_files:
         return FileError(f"none of the files can be read; the first: {bad_files[0][1]}")
-    return FileError("no pairs came out of these files: no stretch of rows is as long as the model's window")
+    return FileError(
+        "no pairs came out of these files: they hold no rows, or no stretch as long as the model's window"
+    )
 
 
 def open_writer(path: Path) -> Any:
@@ -194,10 +198,7 @@ def _parts(
     source: Source,
     batch_rows: int | None,
     on_bad_file: Callable[[Path, FileError], None] | None,
-) -> Iterator[Confidences]:
-    """Pairs with room for their confidences."""
-    none = np.zeros(0)
-    no_flag = np.zeros(0, dtype=np.bool_)
+) -> Iterator[Part]:
     rows = batch_rows or rows_a_batch(layout)
     if not source.two_clocks and layout.missing != "interpolate":
         from coad.io.stream import iter_pairs
@@ -211,13 +212,13 @@ def _parts(
             on_bad_file=on_bad_file,
         ):
             read = batch.rows_before + batch.rows_read
-            yield Confidences(none, none, no_flag, batch.pairs, batch.first, batch.last, batch.path, read)
+            yield Part(batch.pairs, batch.first, batch.last, batch.path, read)
         return
     pairs, first, last, path, total = _whole(recipe, layout, source, on_bad_file)
     for start in range(0, len(pairs), rows):
         part = slice(start, start + rows)
         read = total if start + rows >= len(pairs) else int(last[part][-1])
-        yield Confidences(none, none, no_flag, pairs[part], first[part], last[part], path, read)
+        yield Part(pairs[part], first[part], last[part], path, read)
 
 
 def _whole(
@@ -275,14 +276,14 @@ def rows_a_batch(layout: Layout, most: int = 262_144) -> int:
     return int(min(most, max(_BATCH_BYTES / bytes_a_row, 4 * window, 1024)))
 
 
-def _table(part: Confidences, *, several: bool) -> Any:
+def _table(part: ScoredPart, *, several: bool) -> Any:
     import pyarrow as pa
 
     pairs = part.pairs
     columns: dict[str, NDArray[Any] | Any] = {}
     if several:
         name = pa.array([str(part.path)], pa.string())
-        columns["file"] = pa.DictionaryArray.from_arrays(np.zeros(len(part.flag), dtype=np.int32), name).cast(
+        columns["file"] = pa.DictionaryArray.from_arrays(np.zeros(len(pairs), dtype=np.int32), name).cast(
             pa.string()
         )
     columns["row"] = part.first
@@ -291,7 +292,7 @@ def _table(part: Confidences, *, several: bool) -> Any:
     for name, values in (("time", pairs.time), ("id", pairs.id)):
         if values is not None:
             columns[name] = values
-    columns |= {"p_s": part.p_s, "p_q": part.p_q, "score": part.p_s * part.p_q, "flag": part.flag}
+    columns |= {name: values for name, values in part.scores._asdict().items() if values is not None}
     return pa.table(columns)
 
 

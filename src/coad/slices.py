@@ -63,10 +63,12 @@ class Slices:
         """The proposal's reason in one sentence."""
         if self.n_trained:
             return (
-                f"no cut leaves two independent slices (here they predict each other to {self.predicted:.2f}, "
-                f"1 being wholly); of {self.n_trained} cuts into halves that were trained for a moment, this one "
-                "showed the clearest coincidence on held-out rows"
+                "no cut leaves two independent slices that are ever far out together (here they predict each other to "
+                f"{self.predicted:.2f}, 1 being wholly); of {self.n_trained} cuts into halves that were trained for a "
+                "moment, this one showed the clearest coincidence on held-out rows"
             )
+        if self.n_tried == 1:
+            return "there is only one way to share them out"
         return (
             f"when one slice is far out (its top {_FAR_OUT:.0%} of rows) the other is too in {self.together:.0%} "
             f"of cases beyond chance, and in the other rows they predict each other to {self.predicted:.2f} "
@@ -187,7 +189,9 @@ def _normal_scores(
         step = max(1, len(values) // _MOST_ROWS)
         values = values[::step]
         if not np.isfinite(values).all():
-            raise InputError(f"column {name!r} has missing values; fill them in or drop those rows")
+            raise InputError(
+                f"column {name!r} has missing values; fill them in or drop those rows (files: --missing drop or mean)"
+            )
         if code is None:
             labels = np.zeros(len(values)) if context is None else np.asarray(context)[::step]
             code = np.unique(labels, return_inverse=True)[1].reshape(-1)

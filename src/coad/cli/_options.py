@@ -39,12 +39,13 @@ def number_or_auto(text: str, option: str) -> Any:
 
 
 @contextmanager
-def notes() -> Iterator[None]:
-    """Warnings of coad as one line each on standard error, once the work is done."""
+def notes(but: type[CoadWarning] | None = None) -> Iterator[None]:
+    """Warnings of coad as one line each on standard error, once the work is done; not those of the class ``but``."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CoadWarning)
         yield
-    seen = dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, CoadWarning))
+    told = [one for one in caught if issubclass(one.category, CoadWarning)]
+    seen = dict.fromkeys(str(one.message) for one in told if but is None or not issubclass(one.category, but))
     for text in seen:
         sys.stderr.write(f"note: {text}\n")
 

@@ -143,6 +143,10 @@ def fit(
     if wanted == "modes":
         from coad.cli.modes import fit_and_show
 
+        given = {"--beta": beta != 1.0, "--alpha": alpha != "auto", "--epochs": epochs is not None}
+        given |= {"--ensemble": ensemble, "--split time": split is Split.time}
+        for option in (name for name, used in given.items() if used):
+            sys.stderr.write(f"note: {option} has no meaning for a catalogue of modes\n")
         fit_and_show(source, layout, output, clocks, training)
         return
     if wanted == "context":

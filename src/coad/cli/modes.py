@@ -120,10 +120,11 @@ def fit_and_show(
 ) -> None:
     """Fit a catalogue, save it and print it, rarest first."""
     from coad.cli._options import notes
+    from coad.exceptions import NoCoincidenceWarning
     from coad.modes.fitting import fit_modes_files
     from coad.modes.looks import looks_in_words
 
-    with notes():
+    with notes(but=NoCoincidenceWarning):  # the catalogue says so itself
         report = fit_modes_files(
             source,
             layout,
@@ -137,7 +138,7 @@ def fit_and_show(
     used = report.recipe.layout
     out(report.summary)
     out(f"s: {', '.join(used.s)}\nq: {', '.join(used.q)}")
-    show_catalogue(report.model.modes_, report.model.p_value_)
+    show_catalogue(report.model.modes_, report.model.p_value_, report.model.reason_)
     words = looks_in_words(report.model.looks_)
     if words and report.model.modes_:
         out(words)
@@ -146,10 +147,10 @@ def fit_and_show(
     out(f"model: {output}")
 
 
-def show_catalogue(found: ModeTable, p_value: float) -> None:
+def show_catalogue(found: ModeTable, p_value: float, reason: str = "") -> None:
     """The catalogue as a table, rarest first, with the reason of each role below it."""
     if not found:
-        out(f"no coincident modes (p = {p_value:.2g}); nothing will be flagged")
+        out(f"no coincident modes: {reason or f'p = {p_value:.2g}'}; nothing will be flagged")
         return
     out(f"{len(found)} modes, {len(found.rare)} of them rare (p = {p_value:.2g} for the whole table)")
     table(
@@ -168,5 +169,8 @@ def show_catalogue(found: ModeTable, p_value: float) -> None:
             for mode in found
         ],
     )
+    because: dict[tuple[str, str], list[str]] = {}
     for mode in found:
-        out(f"  mode {mode.mode}: {mode.role}, {mode.reason}")
+        because.setdefault((mode.role, mode.reason), []).append(str(mode.mode))
+    for (role, reason), which in because.items():
+        out(f"  {'mode' if len(which) == 1 else 'modes'} {', '.join(which)}: {role}, {reason}")

@@ -20,6 +20,8 @@ from coad.io.windows import Windows, in_samples, make_windows
 from coad.pairs import Pairs
 
 Columns = Mapping[str, NDArray[Any]]
+#: From so many values a row on, an array is taken for the samples of a signal.
+SAMPLES = 16
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def _assemble(
         "time": time,
         **{name: others.get(getattr(layout, name) or "") for name in ("id", "group", "label")},
     }
-    s_names, q_names = tuple(layout.s), tuple(layout.q)
+    s_names, q_names = names_of(layout.s, s), names_of(layout.q, q)
     if layout.window is None:
         pairs = Pairs(s, q, **describing, s_names=s_names, q_names=q_names)
         return Built(pairs, rows + first_row, rows + first_row, n, n - len(rows), report)
@@ -178,10 +180,15 @@ def pinned(layout: Layout, built: Built, columns: Columns) -> Layout:
 def stacked(arrays: Sequence[NDArray[Any]], names: Sequence[str]) -> NDArray[Any]:
     """Columns side by side: (rows, columns), or (rows, columns, samples) if each row of a column has samples.
 
+    A single array is taken as it is. If it has one axis of values a row, these are columns where they are few,
+    and the samples of one channel where they are many.
+
     >>> stacked([np.zeros((5, 60)), np.ones((5, 60))], ["PS1", "PS2"]).shape
     (5, 2, 60)
+    >>> stacked([np.zeros((5, 60))], ["PS1"]).shape, stacked([np.zeros((5, 8))], ["s"]).shape
+    ((5, 1, 60), (5, 8))
     """
-    if len(arrays) == 1 and arrays[0].ndim > 2:
+    if len(arrays) == 1 and (arrays[0].ndim > 2 or (arrays[0].ndim == 2 and arrays[0].shape[1] < SAMPLES)):
         return arrays[0]
     shapes = {array.shape[1:] for array in arrays}
     if len(shapes) > 1:
@@ -191,6 +198,17 @@ def stacked(arrays: Sequence[NDArray[Any]], names: Sequence[str]) -> NDArray[Any
             f"and {names[odd]!r} has {arrays[odd].shape[1:]}"
         )
     return np.stack(arrays, axis=1)
+
+
+def names_of(names: Sequence[str], array: NDArray[Any]) -> tuple[str, ...]:
+    """The names of the columns or channels; those of one array of several columns are its places.
+
+    >>> names_of(["s"], np.zeros((5, 3))), names_of(["a", "b"], np.zeros((5, 2)))
+    (('s[0]', 's[1]', 's[2]'), ('a', 'b'))
+    """
+    if len(names) == 1 and array.ndim == 2 and array.shape[1] > 1:
+        return tuple(f"{names[0]}[{place}]" for place in range(array.shape[1]))
+    return tuple(names)
 
 
 def combined_context(columns: Columns) -> NDArray[Any]:

@@ -59,6 +59,7 @@ def spool_pairs(
                 if batch.pairs.windows is not None:
                     starts.append(batch.first + batch.rows_before)
                     length = batch.pairs.windows.length
+                names = batch.pairs.s_names, batch.pairs.q_names
                 n += len(batch.pairs)
     except OSError as error:
         if isinstance(error, FileError):
@@ -72,8 +73,8 @@ def spool_pairs(
         np.memmap(target / "s.bin", dtype=np.float32, mode="r", shape=(n, *shapes["s"])),
         np.memmap(target / "q.bin", dtype=np.float32, mode="r", shape=(n, *shapes["q"])),
         **joined,
-        s_names=tuple(settled.s),
-        q_names=tuple(settled.q),
+        s_names=names[0],
+        q_names=names[1],
         windows=windows,
     )
     return pairs, settled

@@ -8,9 +8,12 @@ columns that all its directions are used, directions of the other that go along 
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from coad._typing import BoolArray, FloatArray
 
@@ -104,7 +107,9 @@ def _beyond(
     count = min(_CLUSTERS, len(near) // _ROWS_A_CLUSTER)
     if count < 2 or lines.shape[1] == len(lines):
         return np.zeros((len(lines), 0)), np.zeros(0)
-    found = KMeans(count, n_init=1, max_iter=_ROUNDS, random_state=0).fit(near_other)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters do no harm
+        found = KMeans(count, n_init=1, max_iter=_ROUNDS, random_state=0).fit(near_other)
     inside, inside_far = (np.eye(count)[where] for where in (found.labels_, found.predict(far_other)))
     middle = inside.mean(0)
     white = _whitening(np.sqrt(count) * (inside - middle)) * np.sqrt(count)

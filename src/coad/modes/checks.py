@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from coad.exceptions import CoadWarning, InputError
 
@@ -57,7 +58,13 @@ def checked_modes(model: CoincidenceModes, n: int) -> int:
         kind = numbers.Integral if whole else numbers.Real
         good = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
         if not good or not low <= value <= high:
-            least = "more than 0" if low == _TINY else f"at least {low:g}"
+            least = (
+                "more than 0"
+                if low == _TINY
+                else f"at least {max(low, 2):g}"
+                if name == "n_modes"
+                else f"at least {low:g}"
+            )
             most = "" if high == math.inf else f" and at most {high:g}"
             raise InputError(
                 f"{name} must be a {'whole ' if whole else ''}number of {least}{most}, not {value!r}"
@@ -85,6 +92,10 @@ def checked_time(time: Any, n: int) -> NDArray[Any] | None:
     when = np.asarray(time.to_numpy() if hasattr(time, "to_numpy") else time)
     if when.shape != (n,):
         raise InputError(f"time has shape {when.shape}, but there are {n:,} rows")
+    if when.dtype.kind not in "iufmM":
+        raise InputError(
+            "time holds text or mixed values; give numbers or datetime64 (pandas.to_datetime makes them)"
+        )
     if when.dtype.kind in "fmM" and np.isnan(when).any():
         raise InputError("time has missing values; fill them in or drop those rows")
     return when
@@ -125,7 +136,10 @@ def warn_of_columns(rows: NDArray[np.float32], name: str) -> None:
 
 
 def warn_of_copies(rows_s: NDArray[np.float32], rows_q: NDArray[np.float32]) -> None:
-    """The same measurement on both sides is no coincidence; copies raise, a linear function is named."""
+    """The same measurement on both sides is no coincidence: copies raise, what is a function of the other input is said.
+
+    Asked are linear functions of all columns, and rising or falling functions of single ones.
+    """
     if rows_s.shape == rows_q.shape and np.array_equal(rows_s, rows_q):
         raise InputError(
             "s and q are the same: one input determines the other, so every mode would be certain; "
@@ -134,12 +148,7 @@ def warn_of_copies(rows_s: NDArray[np.float32], rows_q: NDArray[np.float32]) -> 
     step = max(1, len(rows_s) // _SAMPLE)
     s, q = (x[::step].reshape(len(x[::step]), -1).astype(np.float64) for x in (rows_s, rows_q))
     for known, other, names in ((s, q, ("s", "q")), (q, s, ("q", "s"))):
-        if known.shape[1] > _SAMPLE // 8 or len(known) < 4 * known.shape[1]:
-            continue
-        design = np.column_stack([np.ones(len(known)), _standard(known)])
-        target = _standard(other)
-        left = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]
-        if np.square(left).sum() < 1e-6 * max(float(np.square(target).sum()), 1e-30):
+        if _linear(known, other) or _ordered(known, other):
             warnings.warn(
                 f"{names[0]} determines {names[1]} exactly, so every mode is certain and the catalogue only "
                 "cuts up what is the same on both sides; leave out the columns that both inputs share",
@@ -147,6 +156,32 @@ def warn_of_copies(rows_s: NDArray[np.float32], rows_q: NDArray[np.float32]) -> 
                 stacklevel=4,
             )
             return
+
+
+def _linear(known: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+    """Whether all columns of the other input are linear functions of these; not asked of few rows."""
+    if known.shape[1] > _SAMPLE // 8 or len(known) < 4 * known.shape[1]:
+        return False
+    design = np.column_stack([np.ones(len(known)), _standard(known)])
+    target = _standard(other)
+    left = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]
+    return bool(np.square(left).sum() < 1e-6 * max(float(np.square(target).sum()), 1e-30))
+
+
+def _ordered(known: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+    """Whether each column of the other input puts the rows in the order, or the reverse, of one of these.
+
+    >>> x = np.random.default_rng(0).normal(size=(50, 2))
+    >>> _ordered(x, np.exp(x)), _ordered(x, x.sum(1, keepdims=True))
+    (True, False)
+    """
+    few = _SAMPLE // 8
+    ranks = [_standard(rankdata(x[:few], axis=0)) for x in (known, other)]
+    varying = ranks[1][:, ranks[1].any(axis=0)]
+    if not varying.size:
+        return False
+    # Column by column, so that the first one that is new ends it.
+    return all(np.abs(ranks[0].T @ column).max() > (1 - 1e-6) * len(column) for column in varying.T)
 
 
 def _standard(x: NDArray[np.float64]) -> NDArray[np.float64]:

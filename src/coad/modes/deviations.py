@@ -201,7 +201,7 @@ def _with_kinds(
             table.append(_resized(mode, mode.mode, labels))
     for number, (kind, many) in enumerate(zip(kinds, regimes_in, strict=True), start=first):
         own = _resized(kind, number, labels)
-        reason = f"{own.size:.2%} of the rows; they deviate alike, in about {many:.0f} regimes"
+        reason = f"its rows deviate alike, in about {many:.0f} regimes"
         table.append(replace(own, reason=reason))
     sizes = part_of_rows(labels, first + len(kinds))
     return replace(found, table=ModeTable.rarest_first(table), labels=labels, sizes=sizes)

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from coad.exceptions import InputError, NoCoincidenceWarning, NotFittedError
-from coad.inference import MAX_PLAUSIBLE_RATE
 from coad.modes.catalogue import ModeTable
 from coad.modes.checks import (
     checked_modes,
@@ -37,14 +36,16 @@ from coad.training.duo import Duo
 from coad.training.inputs import (
     as_context,
     as_fitted,
+    as_groups,
     as_pair,
-    column_names,
+    check_kind_of_context,
+    names_of,
     reject_constant,
     unpacked,
     warn_of_held_rows,
     warn_of_wild_values,
 )
-from coad.training.judge import Evaluation, judge
+from coad.training.judge import Evaluation, RowScores, judge
 from coad.training.split import new_rows
 
 __all__ = ["CoincidenceModes"]
@@ -91,9 +92,12 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     #: The columns of the fit, if it was on tables.
     names_s_: tuple[str, ...] | None = None
     names_q_: tuple[str, ...] | None = None
+    #: How the command line reads files for this model (the text of ``layout.json``), if it was made there.
+    layout_: str | None = None
     #: How rows are looked at before they are scaled; see :mod:`coad.modes.looks`.
     looks_: Looks = AS_THEY_ARE
-    dismissed_: tuple[Any, ...] = ()  #: kinds are not dismissed here: a mode's role is changed instead
+    #: That the inputs share regimes is what a catalogue is for, not a suspicion.
+    expects_regimes = True
 
     def __init__(
         self,
@@ -142,12 +146,13 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         within it. Rows of one ``group`` are held out together. ``time`` helps to tell an episode
         from a regime.
         """
+        self.names_s_, self.names_q_ = names_of(s, q)
+        self.layout_ = None
         s, q, context, group, time = unpacked(s, q, context, group, time)
         rows_s, rows_q = as_pair(s, q, least=100)
         n = len(rows_s)
         modes = checked_modes(self, n)
-        time = checked_time(time, n)
-        self.names_s_, self.names_q_ = column_names(s), column_names(q)
+        time, group = checked_time(time, n), as_groups(group, n)
         labels = as_context(context, n)
         reject_unique(labels)
         for name, rows in (("s", rows_s), ("q", rows_q)):
@@ -185,7 +190,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
                 warn_of_wild_values(front.scaler, name, known)
         if not self.modes_:
             warnings.warn(
-                f"no coincident modes: {found.reason}; every row gets mode -1 and nothing is flagged",
+                f"no coincident modes: {self.reason_}; every row gets mode -1 and nothing is flagged",
                 NoCoincidenceWarning,
                 stacklevel=2,
             )
@@ -198,6 +203,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         self.modes_: ModeTable = found.table
         self.sizes_: FloatArray = found.sizes
         self.p_value_: float = found.p_value
+        self.reason_: str = found.reason
         self.labels_: IntArray = found.labels
 
     # What a fitted catalogue says about rows.
@@ -210,9 +216,17 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
 
     def confidences(self, s: Any, q: Any = None, context: Any = None) -> tuple[FloatArray, FloatArray]:
         """p_s and p_q of each row: how sure each input by itself is of a rare mode."""
+        return self.score_rows(s, q, context)[:2]
+
+    def score_rows(self, s: Any, q: Any = None, context: Any = None) -> RowScores:
+        """Confidences, score, decision and mode of each row, in one pass."""
         a, b = self.mode_confidences(s, q, context)
+        evidence = self._evidence(a, b)
         rare = [mode.mode for mode in self.modes_.rare]
-        return np.clip(a[:, rare].sum(1), 0.0, 1.0), np.clip(b[:, rare].sum(1), 0.0, 1.0)
+        p_s, p_q = (np.clip(votes[:, rare].sum(1), 0.0, 1.0) for votes in (a, b))
+        score = np.asarray(evidence[:, rare].sum(1) / np.maximum(evidence.sum(1), 1.0))
+        mode = self._mode(evidence)
+        return RowScores(p_s, p_q, score, np.isin(mode, rare), mode)
 
     @property
     def status_(self) -> str:
@@ -222,47 +236,44 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
 
     @property
     def alpha_(self) -> float:
-        """The anomaly rate: the part of the rows that is in rare modes."""
+        """The anomaly rate: the part of the rows of the fit that is in rare modes."""
         self._check_fitted()
-        return float(sum(self.sizes_[mode.mode] for mode in self.modes_.rare))
+        return float(sum(mode.size for mode in self.modes_.rare))
 
     alpha_how_ = "the part of the rows in rare modes"
 
     def evaluate(self, s: Any, q: Any = None, context: Any = None) -> Evaluation:
         """F̂, P̂ and R̂ (β = 1) of all rare modes together on rows that should be new; no labels needed."""
-        p_s, p_q = self.confidences(s, q, context)
-        return self.evaluate_confidences(p_s, p_q, unpacked(s, q, context, None, None)[2])
+        rows = self.score_rows(s, q, context)
+        context = unpacked(s, q, context, None, None)[2]
+        return self.evaluate_confidences(rows.p_s, rows.p_q, context, flagged=int(rows.flag.sum()))
 
-    def evaluate_confidences(self, p_s: FloatArray, p_q: FloatArray, context: Any = None) -> Evaluation:
-        """:meth:`evaluate` for confidences that are already at hand."""
+    def evaluate_confidences(
+        self, p_s: FloatArray, p_q: FloatArray, context: Any = None, *, flagged: int
+    ) -> Evaluation:
+        """:meth:`evaluate` for confidences that are already at hand, and as many ``flagged`` rows."""
         labels = as_context(context, len(p_s))
         return judge(
             p_s,
             p_q,
             beta=1.0,
-            alpha=max(self.alpha_, 1e-6),
+            alpha=float(np.clip(self.alpha_, 1e-6, 0.5)),
             alpha_given=False,
-            flagged=int(self.decide(p_s, p_q).sum()),
+            flagged=flagged,
             context=None if labels is None else np.unique(labels, return_inverse=True)[1],
             seed=self.random_state_,
             significance=self.significance,
-            plausible=MAX_PLAUSIBLE_RATE,
+            plausible=1.0,  # which modes are rare is said already, by the sizes or by a person
         )
-
-    def decide(self, p_s: FloatArray, p_q: FloatArray) -> BoolArray:
-        """The decision for given confidences: rare is likelier than not, and the inputs do not disagree."""
-        rate = self.alpha_
-        if not 0.0 < rate < 1.0:
-            return np.zeros(len(p_s), dtype=bool)
-        rare, rest = p_s * p_q / rate, (1.0 - p_s) * (1.0 - p_q) / (1.0 - rate)
-        return np.asarray((rare > rest) & (rare + rest >= DISAGREE))
 
     def evidence(self, s: Any, q: Any = None, context: Any = None) -> FloatArray:
         """For each row and mode, what the pair says for it: ``a b / size``.
 
         The sum of a row tells how many times likelier the pair is than a pairing of strangers.
         """
-        a, b = self.mode_confidences(s, q, context)
+        return self._evidence(*self.mode_confidences(s, q, context))
+
+    def _evidence(self, a: FloatArray, b: FloatArray) -> FloatArray:
         listed = np.isin(np.arange(a.shape[1]), [mode.mode for mode in self.modes_])
         evidence = np.asarray(np.where(listed, a * b / np.maximum(self.sizes_, 1e-6), 0.0))
         return evidence if self.deviations_ is None else self.deviations_.weighed(evidence, a, b)
@@ -273,13 +284,11 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
 
     def score_samples(self, s: Any, q: Any = None, context: Any = None) -> FloatArray:
         """How sure it is that the row is in a rare mode: high = anomalous, in [0, 1]."""
-        evidence = self.evidence(s, q, context)
-        rare = [mode.mode for mode in self.modes_.rare]
-        return np.asarray(evidence[:, rare].sum(1) / np.maximum(evidence.sum(1), 1.0))
+        return self.score_rows(s, q, context).score
 
     def predict(self, s: Any, q: Any = None, context: Any = None) -> BoolArray:
         """True for rows of a rare mode."""
-        return np.isin(self.predict_mode(s, q, context), [mode.mode for mode in self.modes_.rare])
+        return self.score_rows(s, q, context).flag
 
     def set_role(self, mode: int, role: Role) -> CoincidenceModes:
         """Overrule the rule for one mode: "regime", "rare" or "ignore"."""
@@ -349,7 +358,10 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     def _prepared(self, s: Any, q: Any, context: Any) -> FrontRows:
         s, q, context, _, _ = unpacked(s, q, context, None, None)
         rows_s, rows_q = as_fitted(self, s, q)
-        labels = None if self.contexts_ is None else as_context(context, len(rows_s))
+        labels = as_context(context, len(rows_s))
+        if self.contexts_ is None:
+            labels = None
+        check_kind_of_context(labels, self.contexts_)
         return FrontRows(looked_at(self.looks_, rows_s, rows_q), self.fronts_, labels)
 
     def _check_fitted(self) -> None:

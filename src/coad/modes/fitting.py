@@ -58,7 +58,7 @@ def fit_modes_files(
         data = read_data(source, layout, clocks, training.disk, target, stack)
         pairs = data.pairs
         model = _model(training, max_rare, n_modes)
-        model.fit(pairs.s, pairs.q, context=pairs.context, group=_group(pairs, training), time=pairs.time)
+        model.fit(pairs.with_group(_group(pairs, training)))
         save_model(model, data.recipe, target)
         if page is not None:
             from coad.report.page_modes import write_modes_page
@@ -79,7 +79,7 @@ def choose_method(
         model = _model(training, 0.1, None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoCoincidenceWarning)
-            model.fit(pairs.s, pairs.q, context=pairs.context, group=_group(pairs, training), time=pairs.time)
+            model.fit(pairs.with_group(_group(pairs, training)))
         return chosen(model)
 
 

@@ -160,7 +160,7 @@ class _Fit:
                 if (after < _LOST * before)[counted].any():
                     duo = self._taught(labels, 2, workers, bar, like=self.first, mode=self.mode)
                     a, b = responsibilities(duo, data)
-        labels = consensus.relabelled(a.mean(0), b.mean(0), labels)
+        labels = consensus.settled(a.mean(0), b.mean(0), labels)
         found = described(
             self.task,
             duo,

@@ -66,30 +66,28 @@ def assign_roles(
     gap = None if rows is None else gap_in_sizes(size, max_rare, rows)
     for k, part in enumerate(size):
         if part > max_rare:
-            found.append(("regime", f"{part:.1%} of the rows, more than max_rare = {max_rare:g}"))
+            found.append(("regime", f"more of the rows than max_rare = {max_rare:g}"))
         elif gap is not None and part <= gap[0]:
             times = gap[1] / max(float(part), 1e-12)
             found.append(
-                ("rare", f"{part:.2%} of the rows; the next mode above a gap has {times:.1f} times as many")
+                ("rare", f"the next mode, above a gap in the sizes, has {times:.1f} times as many rows")
             )
         elif gap is None and part <= _SMALL * typical:
             times = typical / max(float(part), 1e-12)
-            found.append(
-                ("rare", f"{part:.2%} of the rows; a typical row's mode has {times:.1f} times as many")
-            )
+            found.append(("rare", f"a typical row's mode has {times:.1f} times as many rows"))
         elif isolation is not None and isolation[k] - usual >= _ISOLATED and part < typical:
-            found.append(("rare", f"{part:.2%} of the rows, in few stretches of time"))
+            found.append(("rare", "in few stretches of time"))
         elif spread is not None and spread[k] >= _ANYWHERE and part > _SMALL * typical:
-            found.append(("rare", f"{part:.2%} of the rows, which come with any of the other modes"))
+            found.append(("rare", "its rows come with any of the other modes"))
         elif gap is not None:
             found.append(
                 (
                     "regime",
-                    f"{part:.2%} of the rows, above the gap in the sizes: below it are at most {gap[0]:.2%}",
+                    f"above the gap in the sizes: below it are at most {gap[0]:.2%} of the rows",
                 )
             )
         else:
-            found.append(("regime", f"{part:.2%} of the rows, over a third of a typical row's mode"))
+            found.append(("regime", "over a third of the rows of a typical row's mode"))
     return found
 
 
@@ -167,13 +165,13 @@ def roles_by_family(
         times = typical / max(float(whole[family[k]]), 1e-12)
         found[k] = (
             "rare",
-            f"{size[k]:.2%} of the rows, unlike all others; a typical row's family has {times:.1f} times as many",
+            f"unlike all others; a typical row's family has {times:.1f} times as many rows",
         )
     for k in np.flatnonzero(variant):
         larger = int(np.where(family == family[k], size, 0.0).argmax())
         name = larger if number is None else number[larger]
         why = f"{having} of {large} families have some" if usual else "hardly any gap lies between them"
-        found[k] = ("regime", f"{size[k]:.2%} of the rows, a variant of mode {name}; {why}")
+        found[k] = ("regime", f"a variant of mode {name}; {why}")
     return found
 
 

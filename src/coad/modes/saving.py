@@ -31,7 +31,7 @@ def save_modes(model: CoincidenceModes, folder: Path) -> None:
     """Write ``folder``, replacing a model that is already there; all of it or nothing."""
     from coad.artifact import write_folder
 
-    write_folder(folder, *modes_facts(model))
+    write_folder(folder, *modes_facts(model), model.layout_)
 
 
 def modes_facts(model: CoincidenceModes) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
@@ -48,6 +48,7 @@ def modes_facts(model: CoincidenceModes) -> tuple[dict[str, Any], dict[str, torc
         "settings": settings,
         "seed": model.random_state_,
         "p_value": model.p_value_,
+        "reason": model.reason_,
         "members": 0 if model.duo_ is None else model.duo_.members,
         "sizes": model.sizes_.tolist(),
         "schema": {
@@ -76,6 +77,7 @@ def rebuild_modes(facts: dict[str, Any], tensors: dict[str, torch.Tensor], nets:
     model = CoincidenceModes(**{k: v for k, v in facts["settings"].items() if k in known})
     model.blueprints_ = blueprints_of(facts["nets"], nets)
     model.random_state_, model.p_value_ = int(facts["seed"]), float(facts["p_value"])
+    model.reason_ = str(facts.get("reason", ""))
     model.shape_s_, model.shape_q_ = (tuple(facts["schema"][x]["row_shape"]) for x in "sq")
     model.contexts_ = facts["schema"]["contexts"]
     names = facts["schema"].get("names", (None, None))  # older models do not know them

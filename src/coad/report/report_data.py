@@ -211,7 +211,9 @@ def read_scored(
         pairs = part.pairs
         s.add(pairs.s)
         q.add(pairs.q)
-        for name in ("p_s", "p_q", "flag", "first", "last"):
+        for name in ("p_s", "p_q", "flag"):
+            kept[name].append(getattr(part.scores, name))
+        for name in ("first", "last"):
             kept[name].append(getattr(part, name))
         number = files.setdefault(str(part.path), len(files))
         kept["file"].append(np.full(len(pairs), number, dtype=np.int32))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,12 @@ from coad.scaling import Scaler
 __all__ = [
     "as_context",
     "as_fitted",
+    "as_groups",
     "as_pair",
     "as_rows",
+    "check_kind_of_context",
     "column_names",
+    "names_of",
     "reject_constant",
     "scaled_blocks",
     "unpacked",
@@ -46,6 +49,15 @@ def unpacked(s: Any, q: Any, context: Any, group: Any, time: Any) -> tuple[Any, 
     return s.s, s.q, found[0], found[1], found[2]
 
 
+def names_of(s: Any, q: Any) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+    """The names of the columns of both inputs: a table's, or those that a ``Pairs`` of flat rows knows."""
+    if q is not None or not isinstance(s, Pairs):
+        return column_names(s), column_names(q)
+    sides = ((s.s, s.s_names), (s.q, s.q_names))
+    found = [names if rows.ndim == 2 and len(names) == rows.shape[1] else None for rows, names in sides]
+    return found[0], found[1]
+
+
 def as_pair(s: Any, q: Any, *, least: int = 1) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Both inputs checked and of one length.
 
@@ -66,15 +78,18 @@ def as_pair(s: Any, q: Any, *, least: int = 1) -> tuple[NDArray[np.float32], NDA
 
 def as_fitted(model: Any, s: Any, q: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Both inputs checked against the columns and shapes that a model was fitted on."""
-    rows_s, rows_q = as_pair(s, q)
-    for name, given, rows in (("s", s, rows_s), ("q", q, rows_q)):
+    found = []
+    for name, given, rows in zip("sq", (s, q), as_pair(s, q), strict=True):
         _check_names(given, getattr(model, f"names_{name}_"), name)
         shape = tuple(getattr(model, f"shape_{name}_"))
+        if shape == (1, *rows.shape[1:]):  # the samples of one channel
+            rows = rows[:, None]
         if rows.shape[1:] != shape:
             raise InputError(
                 f"{name} has rows of shape {rows.shape[1:]}, but the model was fitted on {shape}"
             )
-    return rows_s, rows_q
+        found.append(rows)
+    return found[0], found[1]
 
 
 def column_names(x: Any) -> tuple[str, ...] | None:
@@ -187,7 +202,40 @@ def as_context(context: Any, n: int) -> NDArray[Any] | None:
         raise InputError(f"context has shape {array.shape}, but there are {n:,} rows")
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise InputError("context has missing values; give them a label of their own, or drop the rows")
-    return array.astype(str) if array.dtype.kind == "O" else array
+    return array.astype(str) if array.dtype.kind in "OmM" else array
+
+
+def check_kind_of_context(labels: NDArray[Any] | None, known: Sequence[Any] | None) -> None:
+    """Text is never equal to a number: "1" would be taken for a regime that training did not see.
+
+    >>> check_kind_of_context(np.array(["0", "1"]), [0, 1])
+    Traceback (most recent call last):
+    ...
+    coad.exceptions.InputError: context holds text ('0'), but the model was fitted with numbers (0)
+    """
+    if labels is None or not known or not len(labels):
+        return
+    given, fitted = ("text" if isinstance(one, str) else "numbers" for one in (labels[0], known[0]))
+    if given != fitted:
+        raise InputError(
+            f"context holds {given} ({labels[0].item()!r}), but the model was fitted with {fitted} ({known[0]!r})"
+        )
+
+
+def as_groups(group: Any, n: int) -> NDArray[Any] | None:
+    """The group of each row, none of them missing."""
+    if group is None:
+        return None
+    array = np.asarray(group.to_numpy() if hasattr(group, "to_numpy") else group)
+    if array.shape != (n,):
+        raise InputError(f"group has shape {array.shape}, but there are {n:,} rows")
+    kind = array.dtype.kind
+    missing = np.isnan(array) if kind in "fmM" else np.array([one is None or one != one for one in array])
+    if missing.any():
+        raise InputError(
+            f"group has {missing.sum():,} missing values (first at row {missing.argmax():,}); drop those rows"
+        )
+    return array.astype(str) if kind == "O" else array
 
 
 def _reject_non_finite(rows: NDArray[np.float32], name: str, columns: tuple[str, ...] | None) -> None:

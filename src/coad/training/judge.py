@@ -6,19 +6,29 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coad._typing import FloatArray
+from coad._typing import BoolArray, FloatArray, IntArray
 from coad.metric import Moments, fbeta_hat, precision_hat, recall_hat, true_positive_fraction
 from coad.training.null import NullMaximum, p_value
 
-__all__ = ["Evaluation", "judge"]
+__all__ = ["Evaluation", "RowScores", "judge"]
 
 _RESAMPLES = 400
 _PERMUTATIONS = 499
+
+
+class RowScores(NamedTuple):
+    """What a detector says of each row: confidences, score (high = anomalous), decision, and mode where there are any."""
+
+    p_s: FloatArray
+    p_q: FloatArray
+    score: FloatArray
+    flag: BoolArray
+    mode: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,7 @@ def judge(
     return Evaluation(
         n=len(p_s),
         beta=beta,
-        alpha=alpha if alpha_given else max(alpha, values[4]),
+        alpha=alpha if alpha_given else _rate(alpha, values[4]),
         **dict(zip(names[:4], values[:4], strict=True)),
         joint_events=float(values[3] * len(p_s)),
         mu_s=float(moments.mu_s),
@@ -101,16 +111,27 @@ def verdict(found: bool, rate: float, plausible: float) -> str:
     return "shared regime suspected" if rate > plausible else "found"
 
 
+def _rate(estimated: float, found: float) -> float:
+    """The anomaly rate: as estimated, or what is found if that is more; anomalies are at most half of the rows.
+
+    >>> _rate(0.1, 0.2), _rate(0.1, 0.51)
+    (0.2, 0.5)
+    """
+    return min(max(estimated, found), 0.5)
+
+
 def _figures(moments: Moments, beta: float, alpha: float, alpha_given: bool) -> list[float]:
     """F̂, P̂, R̂, J and TP."""
     if not float(moments.mu_sq) > 0:
         return [0.0] * 5
     true = float(true_positive_fraction(moments))
-    alpha = alpha if alpha_given else max(alpha, true)
+    if not alpha_given:
+        alpha = _rate(alpha, true)
+    cap = not alpha_given  # no more than all events can be found
     return [
-        float(fbeta_hat(moments, beta=beta, alpha=alpha)),
+        float(fbeta_hat(moments, beta=beta, alpha=alpha, cap=cap)),
         float(precision_hat(moments)),
-        float(recall_hat(moments, alpha=alpha)),
+        float(recall_hat(moments, alpha=alpha, cap=cap)),
         float(moments.mu_sq),
         true,
     ]
