@@ -40,7 +40,8 @@ def test_every_kind_of_array_file_gives_the_same_pairs(tmp_path, kind):
     pairs = read_pairs(saved(tmp_path, kind), layout)
     assert pairs.s.shape == (5, 2, 6)
     np.testing.assert_array_equal(pairs.s[:, 0], ARRAYS["PS1"])
-    np.testing.assert_array_equal(pairs.q[:, 0], ARRAYS["profile"][:, :2])
+    np.testing.assert_array_equal(pairs.q, ARRAYS["profile"][:, :2])  # few values a row are columns
+    assert pairs.q_names == ("profile[0:2][0]", "profile[0:2][1]")
     assert pairs.context[0] == "profile[2]=2, profile[1]=1"
     assert pairs.label.tolist() == [2, 5, 8, 11, 14]
 

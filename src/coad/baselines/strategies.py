@@ -36,7 +36,8 @@ class Judged:
 
     ``own`` is F1 at the method's own threshold, ``ours`` at the thresholds that coincidence sets on
     training scores without labels, ``best`` at the best thresholds that test labels could buy. ``flagged``
-    is the part of the test rows that is flagged without labels, at our thresholds or else at its own.
+    is the part of the test rows that is flagged without labels, at our thresholds or else at its own. ``note`` is what
+    the method itself warns of.
     """
 
     strategy: str
@@ -45,6 +46,7 @@ class Judged:
     best: float | None
     average_precision: float | None
     flagged: float | None = None
+    note: str = ""
 
 
 def scaled(train: Pairs, test: Pairs) -> tuple[Pairs, Pairs]:

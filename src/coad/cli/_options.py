@@ -76,6 +76,7 @@ def show_judgement(judged: Judgement, alpha: float, alpha_how: str, *, windows: 
     if status == "shared regime suspected":
         why = f"{judged.message}: " if judged.message else ""
         out(f"{status}: {why}the inputs seem to share an operating regime, not only events")
+        out("the regime counts as events in the figures below: do not believe them before it is named")
     elif status == "no coincidence":
         out(f"{status}: {judged.message}")
     else:

@@ -178,6 +178,8 @@ def show_peers(run: PeersRun) -> None:
         out(f"{data}: {run.sources[data]}")
         table(head_of(own), [cells(line) for line in own])
         for line in own:
+            if line.note:
+                out(f"{line.title}: {line.note}")
             if line.error:
                 out(f"{line.title} failed: {line.error}")
     for judged, legend in ((True, LEGEND), (False, LEGEND_WITHOUT_LABELS)):

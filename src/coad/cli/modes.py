@@ -163,7 +163,7 @@ def show_catalogue(found: ModeTable, p_value: float, reason: str = "") -> None:
                 percent(mode.size),
                 number(mode.precision_hat, 2),
                 percent(mode.support),
-                f"{mode.p_value:.1g}",
+                mode.p_in_words,
                 number(mode.stability, 2),
             )
             for mode in found

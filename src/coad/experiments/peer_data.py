@@ -123,7 +123,10 @@ def _milling(folder: Path | None, quick: bool) -> BenchData:
 
     return BenchData(
         name="milling",
-        source=f"{whole.source}; one window in {every} for training; positive: degraded or failed",
+        source=(
+            f"{whole.source}; one window in {every} for training; positive: degraded or failed; CoAD flags what is off in "
+            "either input, and labels may choose this rule for a peer's best F1"
+        ),
         split=split,
         setting={"epochs": 200},
         regimes=True,

@@ -11,7 +11,7 @@ import hashlib
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,7 @@ class Result:
     seconds: float = 0.0
     error: str = ""
     flagged: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class Line:
     seconds: float
     error: str
     judged: bool
+    note: str
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,12 @@ def to_markdown(lines: Sequence[Line], digits: int = 3) -> str:
             text += ["| " + " | ".join((line.data, *cells(line, digits))) + " |" for line in own]
             text += ["", LEGEND if judged else LEGEND_WITHOUT_LABELS, ""]
     text.pop()
-    text += [f"\n{line.data}, {line.title}: {line.error}" for line in lines if line.error]
+    text += [
+        f"\n{line.data}, {line.title}: {words}"
+        for line in lines
+        for words in (line.note, line.error)
+        if words
+    ]
     return "\n".join(text) + "\n"
 
 
@@ -248,7 +255,7 @@ def _fit_and_judge(
     return [
         Result(
             key, data.name, method.name, one.strategy, split,
-            one.own, one.ours, one.best, one.average_precision, seconds, "", one.flagged,
+            one.own, one.ours, one.best, one.average_precision, seconds, "", one.flagged, one.note,
         )
         for one in judged
     ]  # fmt: skip
@@ -289,7 +296,11 @@ def _coincidence(data: BenchData, method: Method, train: Any, test: Any, quick: 
     detector.fit(train.s, train.q, context=known, **group)
     p_s, p_q = detector.confidences(test.s, test.q, new)
     seen = detector.confidences(train.s, train.q, known)
-    return judge_pair(seen, (p_s, p_q), test.label, own=detector.decide(p_s, p_q), context=known)
+    judged = judge_pair(seen, (p_s, p_q), test.label, own=detector.decide(p_s, p_q), context=known)
+    status = detector.status_
+    if status == "shared regime suspected":
+        status += ": the inputs share more than events; name the regime (--context), or see coad modes"
+    return judged if status == "found" else replace(judged, note=status)
 
 
 def _line(data: str, method: Method, rows: list[Result], judged: bool) -> Line:
@@ -332,6 +343,7 @@ def _line(data: str, method: Method, rows: list[Result], judged: bool) -> Line:
         seconds=float(np.mean([row.seconds for row in chosen or rows])),
         error="; ".join(errors),
         judged=judged,
+        note="; ".join(dict.fromkeys(row.note for row in good if row.note)),
     )
 
 

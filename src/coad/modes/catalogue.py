@@ -40,6 +40,11 @@ class Mode:
     reason: str
     exemplars: tuple[int, ...]
 
+    @property
+    def p_in_words(self) -> str:
+        """The p-value for a person: what is too small for a float is not 0."""
+        return f"{self.p_value:.1g}" if self.p_value > 0 else "<1e-300"
+
 
 class ModeTable(tuple[Mode, ...]):
     """The modes, rare ones first and each by size; prints as a table.
@@ -79,7 +84,7 @@ class ModeTable(tuple[Mode, ...]):
             return "no coincident modes"
         lines = ["mode    size      P̂  support   p-value  stability  role    because"]
         lines += [
-            f"{m.mode:4d}  {m.size:6.2%}  {m.precision_hat:5.2f}  {m.support:7.2%}  {m.p_value:8.1g}  "
+            f"{m.mode:4d}  {m.size:6.2%}  {m.precision_hat:5.2f}  {m.support:7.2%}  {m.p_in_words:>8}  "
             f"{m.stability:9.2f}  {m.role:<6}  {m.reason}"
             for m in self
         ]

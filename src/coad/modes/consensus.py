@@ -36,14 +36,11 @@ __all__ = [
     "posterior",
     "relabelled",
     "renumbered",
-    "settled",
     "stability_of",
     "together",
 ]
 
 DISAGREE = 0.5
-#: Labels and sizes are brought into line in so many rounds at most.
-_ROUNDS = 20
 
 
 def matched(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -140,23 +137,10 @@ def groups(likeness: FloatArray, most: int, least: int) -> IntArray:
     return compact(np.where(small[label], -1, label))
 
 
-def relabelled(a: FloatArray, b: FloatArray, labels: IntArray) -> IntArray:
-    """The posterior labels, given the sizes of the modes as labelled so far."""
-    evidence, total = posterior(a, b, part_of_rows(labels, a.shape[1]))
+def relabelled(a: FloatArray, b: FloatArray, size: FloatArray) -> IntArray:
+    """The posterior labels of modes of these sizes."""
+    evidence, total = posterior(a, b, size)
     return np.where(total < DISAGREE, -1, evidence.argmax(1))
-
-
-def settled(a: FloatArray, b: FloatArray, labels: IntArray) -> IntArray:
-    """Labels that are the posterior ones for their own sizes, so that a row is told the mode that it counts for.
-
-    A mode that grows by relabelling has less evidence for each row, so this comes to rest soon.
-    """
-    for _ in range(_ROUNDS):
-        now = relabelled(a, b, labels)
-        if (now == labels).all():
-            break
-        labels = now
-    return labels
 
 
 def part_of_rows(labels: IntArray, modes: int = 0) -> FloatArray:

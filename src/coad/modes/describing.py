@@ -48,16 +48,17 @@ def described(
     data: FrontRows,
     both: tuple[FloatArray, FloatArray],
     labels: IntArray,
+    sizes: FloatArray,
     own: list[IntArray],
     fold: IntArray,
     p_value: float,
     rng: np.random.Generator,
 ) -> Found:
-    """The catalogue of ``labels``; ``both`` are the votes of the members (M, n, K), ``own`` the labels of each."""
+    """The catalogue of ``labels``, made by modes of these ``sizes``; ``both`` are the votes of the members (M, n, K),
+    ``own`` the labels of each."""
     model, time = task.model, task.time
     a, b = both
     k, mean = a.shape[2], (a.mean(0), b.mean(0))
-    sizes = np.maximum(np.bincount(labels[labels >= 0], minlength=k) / max(1, (labels >= 0).sum()), 1e-6)
     isolation = None
     if time is not None:
         isolation = time_isolation(labels, np.argsort(np.asarray(time), kind="stable"), k)

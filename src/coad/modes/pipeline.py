@@ -133,7 +133,8 @@ class _Fit:
                 return
             self.first = self._taught(labels, 1, workers, bar)
         a, b = responsibilities(self.first, data)
-        self.pieces = consensus.relabelled(a.mean(0), b.mean(0), labels)
+        size = consensus.part_of_rows(labels, a.shape[2])
+        self.pieces = consensus.relabelled(a.mean(0), b.mean(0), size)
         self.votes = a, b = _honest(a, b, fold)
         self.shared = evidence.information(a.argmax(1), b.argmax(1))
         self.labels = _taught_again(a, b, self.pieces, gaps_among(data, rng), clear)
@@ -160,7 +161,9 @@ class _Fit:
                 if (after < _LOST * before)[counted].any():
                     duo = self._taught(labels, 2, workers, bar, like=self.first, mode=self.mode)
                     a, b = responsibilities(duo, data)
-        labels = consensus.settled(a.mean(0), b.mean(0), labels)
+        # The sizes that make the labels are kept, so that the rows of the fit are told the modes that they count for.
+        sizes = consensus.part_of_rows(labels, a.shape[2])
+        labels = consensus.relabelled(a.mean(0), b.mean(0), sizes)
         found = described(
             self.task,
             duo,
@@ -168,6 +171,7 @@ class _Fit:
             data,
             (a, b),
             labels,
+            sizes,
             self.own,
             fold,
             self.p_value,

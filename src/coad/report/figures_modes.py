@@ -38,9 +38,12 @@ def sizes_figure(table: ModeTable) -> go.Figure:
                 marker_color=colour,
                 hovertext=[f"P̂ {mode.precision_hat:.2f}, stability {mode.stability:.2f}" for mode in own],
             )
-    figure.update_yaxes(type="log", title_text="part of the rows", tickformat=".1%")
+    marks = [mark * 10.0**-decade for decade in range(6, 0, -1) for mark in (1, 2, 5)] + [1.0]
+    figure.update_yaxes(type="log", title_text="part of the rows", tickvals=marks, tickformat="~%")
     figure.update_xaxes(categoryorder="array", categoryarray=[f"mode {mode.mode}" for mode in table])
-    return figure.update_layout(template="plotly_white", height=340, showlegend=True)
+    return figure.update_layout(
+        template="plotly_white", height=320, showlegend=True, margin={"t": 30, "b": 40}
+    )
 
 
 def time_figure(table: ModeTable, labels: IntArray, time: NDArray[Any] | None) -> go.Figure:
@@ -62,7 +65,11 @@ def time_figure(table: ModeTable, labels: IntArray, time: NDArray[Any] | None) -
             showlegend=False,
         )
     figure.update_xaxes(title_text="row" if time is None else "time")
-    return figure.update_layout(template="plotly_white", height=120 + 26 * len(table))
+    names = [f"mode {mode.mode}" for mode in table]
+    figure.update_yaxes(categoryorder="array", categoryarray=names[::-1], tickvals=names)
+    return figure.update_layout(
+        template="plotly_white", height=110 + 26 * len(table), margin={"t": 30, "b": 50}
+    )
 
 
 def exemplars_figure(

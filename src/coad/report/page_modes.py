@@ -24,10 +24,7 @@ def write_modes_page(model: CoincidenceModes, pairs: Pairs, path: Path) -> None:
     """One self-contained HTML page; ``pairs`` are those of the fit."""
     table = model.modes_
     if not table:
-        verdict = (
-            f"No coincident modes among {len(pairs):,} pairs: shuffled pairings do as well "
-            f"(p = {model.p_value_:.2g})."
-        )
+        verdict = f"No coincident modes among {len(pairs):,} pairs: {model.reason_}."
         write_page(path, "Coincident modes", verdict, [], _NOTE)
         return
     labels = model.predict_mode(pairs.s, pairs.q, pairs.context)
@@ -48,7 +45,7 @@ def write_modes_page(model: CoincidenceModes, pairs: Pairs, path: Path) -> None:
                         f"{mode.size:.2%}",
                         f"{mode.precision_hat:.2f}",
                         f"{mode.support:.2%}",
-                        f"{mode.p_value:.1g}",
+                        mode.p_in_words,
                         f"{mode.stability:.2f}",
                     )
                     for mode in table
@@ -62,7 +59,7 @@ def write_modes_page(model: CoincidenceModes, pairs: Pairs, path: Path) -> None:
     for mode in table:
         text = f"{mode.role}: {mode.reason}. "
         text += _company(labels == mode.mode, pairs.context)
-        text += f" The surest rows: {', '.join(f'{row:,}' for row in mode.exemplars[:4])}."
+        text += f" The surest rows: {', '.join(_row(row, pairs.time) for row in mode.exemplars[:4])}."
         picture = exemplars_figure(mode, pairs.s, pairs.q, (pairs.s_names, pairs.q_names))
         sections.append(Section(f"Mode {mode.mode}", text, picture))
     alone = float((labels < 0).mean())
@@ -77,6 +74,15 @@ def write_modes_page(model: CoincidenceModes, pairs: Pairs, path: Path) -> None:
 
 
 _NOTE = "P̂, support and p-values are of networks that did not see the rows they judge."
+
+
+def _row(row: int, time: NDArray[Any] | None) -> str:
+    """The number of a row, and when it was."""
+    if time is None:
+        return f"{row:,}"
+    when = time[row]
+    words = np.datetime_as_string(when, unit="s").replace("T", " ") if time.dtype.kind == "M" else f"{when:g}"
+    return f"{row:,} ({words})"
 
 
 def _company(own: NDArray[Any] | IntArray, context: NDArray[Any] | None) -> str:
