@@ -61,7 +61,12 @@ def test_the_command_and_the_page_say_how_rows_were_looked_at(table, tmp_path):
     assert "Looked at: s by logarithms in " in page.read_text(encoding="utf-8")
 
 
-def test_fit_with_method_auto_chooses_modes_where_a_rare_mode_holds(table, tmp_path):
+def test_fit_with_method_auto_chooses_modes_where_a_rare_mode_holds(table, tmp_path, monkeypatch):
+    fits = []
+    fit = coad.CoincidenceModes.fit
+    monkeypatch.setattr(
+        coad.CoincidenceModes, "fit", lambda *args, **more: fits.append(1) or fit(*args, **more)
+    )
     found = CliRunner().invoke(
         app,
         [
@@ -81,6 +86,7 @@ def test_fit_with_method_auto_chooses_modes_where_a_rare_mode_holds(table, tmp_p
     )
     assert found.exit_code == 0, found.output
     assert "method: modes, because" in found.output
+    assert len(fits) == 1  # the catalogue that chose is the one that is kept
 
 
 def test_roles_set_by_hand_are_what_the_commands_use_and_files_are_still_read(table, tmp_path):

@@ -53,6 +53,7 @@ class Training:
     verbose: bool = False
     method: Literal["binary", "context"] = "binary"
     ensemble: bool = False
+    catalogue: Any = None  #: of the same files, if one was fitted to choose the method
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,8 @@ def _discovery(training: Training) -> Any:
     """A catalogue whose regimes become the context, if that is asked for."""
     if training.method == "binary":
         return None
+    if training.catalogue is not None:
+        return training.catalogue
     from coad.modes.estimator import CoincidenceModes
 
     return CoincidenceModes(n_seeds=training.seeds, random_state=training.seed)

@@ -139,6 +139,7 @@ def fit(
 
         choice = choose_method(source, layout, output, clocks=clocks, training=training)
         wanted = choice.method
+        training = replace(training, catalogue=choice.catalogue)
         out(f"method: {choice.method}, because {choice.reason}")
     if wanted == "modes":
         from coad.cli.modes import fit_and_show

@@ -149,6 +149,8 @@ def fit_and_show(
 
 def show_catalogue(found: ModeTable, p_value: float, reason: str = "") -> None:
     """The catalogue as a table, rarest first, with the reason of each role below it."""
+    from coad.modes.catalogue import STABLE
+
     if not found:
         out(f"no coincident modes: {reason or f'p = {p_value:.2g}'}; nothing will be flagged")
         return
@@ -174,3 +176,8 @@ def show_catalogue(found: ModeTable, p_value: float, reason: str = "") -> None:
         because.setdefault((mode.role, mode.reason), []).append(str(mode.mode))
     for (role, reason), which in because.items():
         out(f"  {'mode' if len(which) == 1 else 'modes'} {', '.join(which)}: {role}, {reason}")
+    if found.unstable:
+        out(
+            f"{len(found.unstable)} of them hardly come back (stability below {STABLE}): where a continuum is cut in "
+            "pieces, the borders are arbitrary"
+        )

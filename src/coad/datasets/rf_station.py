@@ -26,9 +26,10 @@ two levels). Other sizes are graded from 1.2 % to 6 %, a drift's from 2.5 % to 8
 lose amplitude; steps and drifts go up as often as down.
 
 *Confusers* have the same shapes and sizes, and are no events of this station: ``glitch`` (the readback
-alone), ``other station`` (the beam alone), ``early`` (a beam anomaly in the first second of its window, too
-early to match). They come independently of each other and of events; both at once is an accident
-that nothing which judges each input by itself can tell from an event (in a third of these the signs differ).
+alone), ``other station`` (the beam alone), ``early`` (a beam anomaly in the first 1.2 s of its window, too
+early to match; never beside another station's). What the readback and what the beam shows come independently of each other
+and of events; both at once is an accident that nothing which judges each input by itself can tell from an event (in a third
+of these the signs differ).
 
 *Nuisances* are larger than events and harmless: earlier changes of amplitude (before the beam's window),
 single wrong readings, orbit kicks, dropouts of a monitor. They too come independently.

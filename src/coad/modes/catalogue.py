@@ -14,9 +14,11 @@ from coad.modes.consensus import joint_counts, stability_of
 from coad.modes.evidence import mode_p_values
 from coad.modes.roles import Role
 
-__all__ = ["Mode", "ModeTable", "describe"]
+__all__ = ["STABLE", "Mode", "ModeTable", "describe"]
 
 _EXEMPLARS = 8
+#: A mode of this stability comes back.
+STABLE = 0.5
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,11 @@ class ModeTable(tuple[Mode, ...]):
     def rare(self) -> ModeTable:
         """Those with the role rare."""
         return ModeTable(mode for mode in self if mode.role == "rare")
+
+    @property
+    def unstable(self) -> ModeTable:
+        """Those that fewer than half of the networks have by themselves."""
+        return ModeTable(mode for mode in self if mode.stability < STABLE)
 
     def columns(self) -> dict[str, list[Any]]:
         """The table by columns, for ``pandas.DataFrame`` and others."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from coad.exceptions import NoCoincidenceWarning
 from coad.fitting import Training, read_data, split_of
 from coad.io.layout import Layout
+from coad.modes.catalogue import STABLE
 from coad.modes.estimator import CoincidenceModes
 from coad.pairs import Pairs
 from coad.recipe import Clocks, Recipe, check_target, save_model
@@ -33,10 +34,11 @@ class ModesReport:
 
 @dataclass(frozen=True)
 class Choice:
-    """A method and the evidence for it."""
+    """A method, the evidence for it, and the catalogue that it speaks from."""
 
     method: str
     reason: str
+    catalogue: CoincidenceModes
 
 
 def fit_modes_files(
@@ -50,15 +52,19 @@ def fit_modes_files(
     n_modes: int | None = None,
     page: Path | None = None,
 ) -> ModesReport:
-    """Fit a :class:`CoincidenceModes` on files, save it with its layout, and write the page if asked."""
+    """Fit a :class:`CoincidenceModes` on files, save it with its layout, and write the page if asked.
+
+    A catalogue of these files that was fitted to choose the method (``training.catalogue``) is taken as it is.
+    """
     target = check_target(output)
     source.check()
     layout = layout.without_label()
     with ExitStack() as stack:
         data = read_data(source, layout, clocks, training.disk, target, stack)
         pairs = data.pairs
-        model = _model(training, max_rare, n_modes)
-        model.fit(pairs.with_group(_group(pairs, training)))
+        model = training.catalogue
+        if model is None:
+            model = _model(training, max_rare, n_modes).fit(pairs.with_group(_group(pairs, training)))
         save_model(model, data.recipe, target)
         if page is not None:
             from coad.report.page_modes import write_modes_page
@@ -87,22 +93,24 @@ def chosen(model: CoincidenceModes) -> Choice:
     """The method that a catalogue speaks for."""
     table = model.modes_
     if not table:
-        return Choice("binary", f"held-out rows show no modes (p = {model.p_value_:.2g})")
-    sure = [mode for mode in table.rare if mode.p_value <= 0.01 and mode.stability >= 0.5]
+        return Choice("binary", f"there are no modes: {model.reason_}", model)
+    sure = [mode for mode in table.rare if mode.p_value <= 0.01 and mode.stability >= STABLE]
     if sure:
         best = max(sure, key=lambda mode: mode.stability)
         return Choice(
             "modes",
             f"{len(sure)} rare mode(s) hold on rows that training did not see; the surest has P̂ "
             f"{best.precision_hat:.2f}, stability {best.stability:.2f}, {best.size:.2%} of the rows",
+            model,
         )
     regimes = [mode for mode in table if mode.role == "regime"]
     if len(regimes) >= 2:
         return Choice(
             "context",
             f"the inputs share {len(regimes)} regimes and no rare mode, so events are looked for within regimes",
+            model,
         )
-    return Choice("binary", "there is one regime only")
+    return Choice("binary", "there is one regime only", model)
 
 
 def _model(training: Training, max_rare: float, n_modes: int | None) -> CoincidenceModes:
