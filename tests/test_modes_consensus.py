@@ -83,8 +83,9 @@ def test_a_mode_that_a_member_cut_in_pieces_is_still_stable():
     truth = np.repeat([0, 1, 2], 50)
     cut = truth.copy()
     cut[:25] = 3
-    assert consensus.stability_of(truth, 0, [truth, cut]) == 1.0
-    assert consensus.stability_of(truth, 0, [truth, np.minimum(truth, 0)]) == 0.5
+    whole = np.minimum(truth, 0)
+    assert consensus.stability_of(truth, 0, [(truth, truth), (cut, cut), (cut, truth)]) == 1.0
+    assert consensus.stability_of(truth, 0, [(truth, truth), (whole, whole)]) == 0.5
 
 
 def test_regimes_that_come_and_go_are_not_slow():

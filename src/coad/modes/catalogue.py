@@ -103,7 +103,7 @@ def describe(
     b: FloatArray,
     labels: IntArray,
     sure: FloatArray,
-    members: list[IntArray],
+    members: list[tuple[IntArray, IntArray]],
     codes: IntArray | None,
 ) -> list[Mode]:
     """Modes 0 to K−1, from held-out responsibilities ``a`` and ``b`` (n, K); none has a role yet."""

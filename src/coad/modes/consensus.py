@@ -29,7 +29,6 @@ __all__ = [
     "groups",
     "joint_counts",
     "matched",
-    "member_labels",
     "merged_into",
     "nearness",
     "part_of_rows",
@@ -56,13 +55,6 @@ def posterior(a: FloatArray, b: FloatArray, size: FloatArray) -> tuple[FloatArra
     """Evidence ``a_k b_k / π_k`` of each row for each mode, and its sum: how well the inputs fit together."""
     evidence = a * b / np.maximum(size, 1e-6)
     return evidence, evidence.sum(-1)
-
-
-def member_labels(a: FloatArray, b: FloatArray) -> IntArray:
-    """The posterior label of every row for one member, -1 where the inputs disagree."""
-    size = np.sqrt(a.mean(0) * b.mean(0))
-    evidence, total = posterior(a, b, size)
-    return np.where(total < DISAGREE, -1, evidence.argmax(1))
 
 
 def joint_counts(first: IntArray, second: IntArray, k: int) -> IntArray:
@@ -191,18 +183,25 @@ def clearest(clarity: FloatArray, labels: IntArray, least: float) -> IntArray:
     return out
 
 
-def stability_of(final: IntArray, k: int, labels: list[IntArray]) -> float:
-    """How well mode ``k`` comes back in the members: the mean over them of the best overlap (Jaccard).
+def stability_of(final: IntArray, k: int, members: list[tuple[IntArray, IntArray]]) -> float:
+    """How well mode ``k`` comes back in the members: the mean over them of the overlap (Jaccard).
 
-    A member that cut the mode in pieces is given its pieces together.
+    ``members`` are the votes of s and of q of each. A member that cut the mode in pieces is given its pieces together,
+    whichever of them s and q choose.
+
+    >>> final, cut = np.array([0, 0, 0, 0, 1, 1]), np.array([0, 0, 2, 2, 1, 1])
+    >>> stability_of(final, 0, [(cut, np.array([0, 2, 0, 2, 1, 1]))])
+    1.0
     """
     own = final == k
     found = []
-    for label in labels:
-        inside = np.bincount(label[own & (label >= 0)], minlength=int(label.max()) + 2)
-        whole = np.bincount(label[label >= 0], minlength=len(inside))
-        pieces = inside * 2 > np.maximum(whole, 1)
-        joined = pieces[np.maximum(label, 0)] & (label >= 0)
+    for member in members:
+        joined = np.ones(len(final), dtype=bool)
+        for votes in member:
+            inside, whole = (
+                np.bincount(rows, minlength=int(votes.max()) + 1) for rows in (votes[own], votes)
+            )
+            joined &= (2 * inside > whole)[votes]
         found.append(_jaccard(own, joined))
     return float(np.mean(found))
 

@@ -49,13 +49,13 @@ def described(
     both: tuple[FloatArray, FloatArray],
     labels: IntArray,
     sizes: FloatArray,
-    own: list[IntArray],
+    own: list[tuple[IntArray, IntArray]],
     fold: IntArray,
     p_value: float,
     rng: np.random.Generator,
 ) -> Found:
     """The catalogue of ``labels``, made by modes of these ``sizes``; ``both`` are the votes of the members (M, n, K),
-    ``own`` the labels of each."""
+    ``own`` those for the outputs that each had before they agreed, of s and of q."""
     model, time = task.model, task.time
     a, b = both
     k, mean = a.shape[2], (a.mean(0), b.mean(0))

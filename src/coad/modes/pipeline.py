@@ -123,7 +123,7 @@ class _Fit:
                 held = [rows[np.argsort(when[rows], kind="stable")] for rows in held]
             self.slow = evidence.slowness(_held_votes(a, b, held), task.modes, rng)
             b = consensus.matched(a, b)
-            self.own = [consensus.member_labels(a[m], b[m]) for m in range(len(a))]
+            self.own = [(x.argmax(1), y.argmax(1)) for x, y in zip(a, b, strict=True)]
             clarity = consensus.together(a, b)
             clear = min(_CLEAR, _OFTEN * float((clarity <= 0).mean()))
             labels = _candidates(a, b, clarity, round(_MORE * task.modes), fold, codes, rng)
