@@ -97,6 +97,7 @@ def test_roles_set_by_hand_are_what_the_commands_use_and_files_are_still_read(ta
     det = coad.load(model)
     regime = next(mode for mode in det.modes_ if mode.role == "regime")
     det.set_role(det.modes_.rare[0].mode, "ignore").set_role(regime.mode, "rare").save(model)
+    assert "1 of them rare" in run(app, ["role", str(model)]).output
     assert run(app, ["score", str(model), str(table), "--out", str(scores)]).exit_code == 0
     rows = np.genfromtxt(scores, delimiter=",", names=True, dtype=None, encoding="utf-8")
     values = np.loadtxt(table, delimiter=",", skiprows=1)
@@ -109,6 +110,22 @@ def test_roles_set_by_hand_are_what_the_commands_use_and_files_are_still_read(ta
     judged = run(app, ["evaluate", str(model), str(table)])
     assert judged.exit_code == 0, judged.output
     assert "suspected" not in judged.output
+
+
+def test_a_role_is_overruled_from_the_command_line(table, tmp_path):
+    model = tmp_path / "model"
+    run = CliRunner().invoke
+    made = run(app, ["modes", str(table), "--s", "s*", "--q", "q*", "--seeds", "2", "--out", str(model)])
+    assert made.exit_code == 0, made.output
+    rare = coad.load(model).modes_.rare[0].mode
+    done = run(app, ["role", str(model), str(rare), "regime"])
+    assert done.exit_code == 0, done.output
+    assert "0 of them rare" in done.output
+    assert f"mode {rare}: regime, set by hand" in done.output
+    scored = run(app, ["score", str(model), str(table), "--out", str(tmp_path / "s.csv")])
+    assert "0 flagged" in scored.output
+    assert "regime, rare or ignore" in str(run(app, ["role", str(model), str(rare)]).exception)
+    assert "there is no mode 99" in str(run(app, ["role", str(model), "99", "rare"]).exception)
 
 
 def test_the_table_counts_the_rows_that_are_told_their_mode(table, tmp_path):

@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from coad.cli import bench, demo, evaluate, explore, fit, modes, report, reproduce, score, thresholds
+from coad.cli import bench, demo, evaluate, explore, fit, modes, report, reproduce, role, score, thresholds
 from coad.exceptions import CoadError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app = typer.Typer(
 app.command("thresholds")(thresholds.thresholds)
 app.command("fit")(fit.fit)
 app.command("modes")(modes.modes)
+app.command("role")(role.role)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)

@@ -178,6 +178,6 @@ def show_catalogue(found: ModeTable, p_value: float, reason: str = "") -> None:
         out(f"  {'mode' if len(which) == 1 else 'modes'} {', '.join(which)}: {role}, {reason}")
     if found.unstable:
         out(
-            f"hardly coming back (stability below {STABLE}): {len(found.unstable)} of them; where a continuum is cut in "
-            "pieces, the borders are arbitrary"
+            f"stability below {STABLE}: {len(found.unstable)} of them, whose borders are not sure; they are pieces of a "
+            "continuum, or kinds of very few rows"
         )
