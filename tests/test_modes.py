@@ -239,7 +239,7 @@ def test_independent_noise_has_an_empty_catalogue(seed):
 def test_slow_inputs_that_share_nothing_are_said_to_be_slow():
     walks = np.random.default_rng(0).normal(size=(2, 1200, 4)).cumsum(axis=1)
     with pytest.warns(
-        CoadWarning, match=r"\d\d% of the coincidence is left if one input is moved in time.*group="
+        CoadWarning, match=r"\d\d% of the coincidence is left if one input is moved in time.*--group"
     ):
         CoincidenceModes(steps=STEPS, n_seeds=3, random_state=0).fit(*walks)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,23 +114,27 @@ def reject_unique(labels: NDArray[Any] | None) -> None:
         )
 
 
-def warn_of_columns(rows: NDArray[np.float32], name: str) -> None:
-    """Name columns that tell nothing: constant ones, and copies of another."""
+def warn_of_columns(rows: NDArray[np.float32], name: str, known: Sequence[str] | None = None) -> None:
+    """Name columns that tell nothing: constant ones, and copies of another; ``known`` are their names, if they have some."""
     if rows.ndim != 2 or rows.shape[1] < 2:
         return
     some = rows[:: max(1, len(rows) // 20_000)]
     still = np.flatnonzero((some == some[:1]).all(0) & (rows == rows[:1]).all(0))
     _, first, inverse = np.unique(some, axis=1, return_index=True, return_inverse=True)
     copies = np.setdiff1d(np.flatnonzero(first[inverse.reshape(-1)] != np.arange(rows.shape[1])), still)
+    first_still, first_copy = (
+        "" if not len(found) else str(found[0]) if known is None else repr(known[found[0]])
+        for found in (still, copies)
+    )
     if len(still):
         warnings.warn(
-            f"{name} has {len(still)} constant columns (first: {still[0]}); they tell nothing",
+            f"{name} has {len(still)} constant columns (first: {first_still}); they tell nothing",
             CoadWarning,
             stacklevel=4,
         )
     if len(copies):
         warnings.warn(
-            f"{name} has {len(copies)} columns that repeat another (first: {copies[0]}); leave them out",
+            f"{name} has {len(copies)} columns that repeat another (first: {first_copy}); leave them out",
             CoadWarning,
             stacklevel=4,
         )
@@ -206,7 +211,9 @@ def warn_of_slowness(slow: float, *, grouped: bool) -> None:
     if slow < _SLOW:
         return
     cure = (
-        "" if grouped else "; pass group= (the run or day of each row), so that whole stretches are held out"
+        ""
+        if grouped
+        else "; give the run or day of each row as group (files: --group), so that whole stretches are held out"
     )
     warnings.warn(
         f"rows that follow each other are alike, and {slow:.0%} of the coincidence is left if one input is moved in "

@@ -155,9 +155,9 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         time, group = checked_time(time, n), as_groups(group, n)
         labels = as_context(context, n)
         reject_unique(labels)
-        for name, rows in (("s", rows_s), ("q", rows_q)):
+        for name, rows, known in (("s", rows_s, self.names_s_), ("q", rows_q, self.names_q_)):
             reject_constant(rows, name)
-            warn_of_columns(rows, name)
+            warn_of_columns(rows, name, known)
         warn_of_copies(rows_s, rows_q)
         seed = seed_of(self.random_state)
         rng = np.random.default_rng(seed)
