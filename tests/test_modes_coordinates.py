@@ -225,3 +225,15 @@ def test_other_coordinates_are_asked_where_a_continuum_is_all_that_modes_would_c
         assert f1(kind == 3, np.isin(found.labels, rare)) > 0.95
     else:
         assert len(found.table) == 0
+
+
+def test_of_a_few_directions_none_is_left_out_but_for_noise():
+    rng = np.random.default_rng(0)
+    cycle = np.sin(0.05 * np.arange(3000))[:, None]
+    s, q = (np.hstack([cycle, rng.normal(size=(3000, 1))]).astype(np.float32) for _ in range(2))
+    s += 0.1 * rng.normal(size=s.shape).astype(np.float32)
+    held = np.arange(3000) % 3 == 0
+    maps = canonical_maps(s, q, held)
+    assert maps is not None
+    assert [m.shape for m in maps] == [(2, 2), (2, 2)]
+    assert canonical_maps(s[:, 1:], q[:, 1:], held) is None

@@ -66,7 +66,7 @@ def modes(
     missing: MissingOption = Missing.error,
     n_modes: Annotated[int | None, typer.Option(help="Modes to start with; default: 40 or fewer.")] = None,
     max_rare: Annotated[float, typer.Option(help="A larger mode is never called rare.")] = 0.1,
-    seeds: Annotated[int, typer.Option(help="Networks; a mode must come back in most of them.")] = 4,
+    seeds: Annotated[int, typer.Option(help="Networks; a mode must come back in most of them.")] = 6,
     seed: SeedOption = 0,
     disk: DiskOption = Disk.auto,
     yes: YesOption = False,

@@ -27,6 +27,8 @@ _LEAST = 0.3
 #: so many standard errors above 0. The farthest rows do not count: single wild ones are no kind. A kind of 1 % of the rows
 #: that lies 5 widths away has a correlation of 0.2, and 0.6 to 2.4 more; a normal factor has none.
 _FEW, _SURE, _WILD = 0.5, 4.0, 3
+#: Of so few directions all are kept, if any is: a fault beside a daily cycle is a second direction of two, and faint.
+_NARROW = 3
 #: Added to the variance in each direction, where a column has 1: directions that hardly vary are noise.
 _RIDGE = 1e-2
 #: Clusters of the other input that a direction may go along with, rows that each must have, and rounds to find them.
@@ -66,6 +68,8 @@ def canonical_maps(
     r, keep = _shared(far_s @ (white_s @ left), far_q @ (white_q @ right))
     if not keep.any():
         return None
+    if len(keep) <= _NARROW:
+        keep[:] = True
     sides = []
     for near, far, white, lines, other, directions in (
         (near_s, far_s, white_s, left[:, keep], (near_q, far_q), white_q.shape[1]),
