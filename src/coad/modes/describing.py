@@ -62,8 +62,9 @@ def described(
     isolation = None
     if time is not None:
         isolation = time_isolation(labels, np.argsort(np.asarray(time), kind="stable"), k)
-    spread, agreed = spread_of_modes(*mean, sizes, model.max_rare, rng)
-    sure = consensus.posterior(*mean, sizes)[0]
+    now = consensus.part_of_rows(labels, k)
+    spread, agreed = spread_of_modes(*mean, now, model.max_rare, rng)
+    sure = consensus.posterior(*mean, now)[0]
     rows = np.flatnonzero(fold < len(a))  # with a single member, only its held-out rows are honest
     honest_a, honest_b = a[fold[rows], rows], b[fold[rows], rows]
     codes = None if data.context is None else data.context.numpy()[rows]
