@@ -94,7 +94,7 @@ def run_on(
     from coad._files import written_whole
     from coad.baselines.registry import chosen_methods
     from coad.experiments.peer_data import NAMES, bench_data, from_files
-    from coad.experiments.peers import LEGEND, run_peers, to_markdown
+    from coad.experiments.peers import legend_of, run_peers, to_markdown
     from coad.report.figures_peers import write_peers_page
 
     chosen_methods(
@@ -126,7 +126,7 @@ def run_on(
     )
     with written_whole(output.with_suffix(".md")) as draft:
         draft.write_text(to_markdown(run.lines()), encoding="utf-8")
-    write_peers_page(run, output, "Methods side by side", verdict(run), LEGEND)
+    write_peers_page(run, output, "Methods side by side", verdict(run), legend_of(run.lines()))
     return run
 
 
@@ -159,7 +159,7 @@ def verdict(run: PeersRun) -> str:
         top = own.get("snn")
         if top is not None and top.own is not None:
             text += f"; supervised networks {top.own[0]:.3f}"
-        parts.append(text + ".")
+        parts.append(text + (f". CoAD itself says: {ours.note}." if ours.note else "."))
     return " ".join(parts) or "No labels, or CoAD was not run: nothing to rank."
 
 
@@ -170,7 +170,7 @@ def _without_labels(line: Line) -> float:
 
 def show_peers(run: PeersRun) -> None:
     """The tables and the verdict."""
-    from coad.experiments.peers import LEGEND, LEGEND_WITHOUT_LABELS, cells, head_of
+    from coad.experiments.peers import cells, head_of, legend_of
 
     lines = run.lines()
     for data in dict.fromkeys(line.data for line in lines):
@@ -182,9 +182,7 @@ def show_peers(run: PeersRun) -> None:
                 out(f"{line.title}: {line.note}")
             if line.error:
                 out(f"{line.title} failed: {line.error}")
-    for judged, legend in ((True, LEGEND), (False, LEGEND_WITHOUT_LABELS)):
-        if any(line.judged == judged for line in lines):
-            out(legend)
+    out(legend_of(lines))
     out(verdict(run))
 
 

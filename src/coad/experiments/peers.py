@@ -205,6 +205,14 @@ LEGEND_WITHOUT_LABELS = (
     "No labels: nothing can be judged. Flagged: the part of the test rows that a method flags, at the two thresholds that "
     "coincidence sets on training scores, or, where it has one score only, at its own. s: seconds for fitting and scoring a split."
 )
+
+
+def legend_of(lines: Sequence[Line]) -> str:
+    """What the columns of these tables are."""
+    both = ((True, LEGEND), (False, LEGEND_WITHOUT_LABELS))
+    return " ".join(text for judged, text in both if any(line.judged == judged for line in lines))
+
+
 HEAD = ("method", "strategy", "own F1", "our F1", "best F1", "av. prec.", "s")
 _UNJUDGED = ("method", "strategy", "flagged", "s")
 

@@ -39,9 +39,13 @@ def peers_figure(lines: Sequence[Line]) -> go.Figure:
             marker={"color": colour, "symbol": symbol, "size": 11, "line": {"width": 2, "color": colour}},
         )
     figure.update_xaxes(title_text="F1 on test rows", range=[0, 1.02])
-    figure.update_yaxes(categoryorder="array", categoryarray=[_name(line) for line in ranked])
+    names = [_name(line) for line in ranked]
+    figure.update_yaxes(categoryorder="array", categoryarray=names, tickvals=names)
     return figure.update_layout(
-        template="plotly_white", height=120 + 32 * max(len(ranked), 3), legend={"orientation": "h", "y": 1.1}
+        template="plotly_white",
+        height=130 + 32 * max(len(ranked), 3),
+        margin={"t": 60, "b": 50},
+        legend={"orientation": "h", "yanchor": "bottom", "y": 1.02},
     )
 
 
