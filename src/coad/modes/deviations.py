@@ -37,8 +37,9 @@ __all__ = ["DeviationRows", "Deviations", "with_deviations"]
 _SOME_ROWS = 20_000
 #: Steps of the second training by the table: there is less to be found than in the first.
 _STEPS = 140
-#: A kind must come back this well in the members: those of the rig and of simulated plants have 0.9 and more.
-_COMES_BACK = 0.85
+#: A kind must come back this well in the members. Those of the rig have 0.91 and more, one of a simulated load 0.83; what is
+#: left of digits has 0.80 in one of ten sets, and is none. Set with these labels in view.
+_COMES_BACK = 0.82
 #: It must be in so many regimes, and this far spread (:func:`~coad.modes.spread.spread`): what keeps to a few regimes
 #: may be the border between two that were taken for one. Not all of them: where the fault is the last of three states
 #: of a valve, its rows deviate from the regimes of the state before it.
