@@ -1,5 +1,7 @@
 """What estimators take and what they refuse: widths that float32 cannot hold, tables in another order, odd settings."""
 
+from datetime import datetime
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ pytest.importorskip("torch")
 import coad
 from coad import CoAD, CoincidenceModes
 from coad.exceptions import CoadWarning, InputError, NotFittedError
-from coad.training.inputs import as_pair
+from coad.training.inputs import as_pair, as_times
 
 KINDS = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [300, 250, 30]))
 
@@ -106,13 +108,20 @@ def test_text_is_no_number_as_context_and_dates_can_be_saved(tmp_path):
         det.predict(s, q, np.arange(len(s)) % 2)
 
 
-def test_missing_groups_and_times_of_text_are_refused():
+@pytest.mark.parametrize("model", [CoincidenceModes, CoAD])
+def test_missing_groups_and_times_of_text_are_refused(model):
+    by = (lambda how: {}) if model is CoincidenceModes else (lambda how: {"split": how})
     s, q = np.random.default_rng(0).normal(size=(2, 200, 2))
     with pytest.raises(InputError, match="group has 100 missing values"):
-        CoincidenceModes().fit(s, q, group=np.array(["a"] * 100 + [None] * 100, dtype=object))
+        model(**by("group")).fit(s, q, group=np.array(["a"] * 100 + [None] * 100, dtype=object))
     for when in (np.arange(200).astype(str), np.array([None] * 200, dtype=object)):
         with pytest.raises(InputError, match="time holds text"):
-            CoincidenceModes().fit(s, q, time=when)
+            model(**by("time")).fit(s, q, time=when)
+
+
+def test_times_may_be_python_dates():
+    when = [datetime(2026, 1, 1 + i // 24, i % 24) for i in range(48)]
+    np.testing.assert_array_equal(np.diff(as_times(when, 48)), np.timedelta64(1, "h"))
 
 
 @pytest.mark.parametrize("function", [lambda s: s**3, lambda s: np.exp(s / 3), lambda s: 2 - s])

@@ -22,6 +22,14 @@ def table(tmp_path_factory):
     return path
 
 
+def made(table, model, command="modes", *more):
+    """A catalogue of the table, by two networks; what the command printed."""
+    names = ["--s", "s*", "--q", "q*", "--seeds", "2", "--out", str(model)]
+    found = CliRunner().invoke(app, [command, str(table), *names, *more])
+    assert found.exit_code == 0, found.output
+    return found
+
+
 def test_the_command_prints_the_catalogue_rarest_first_and_writes_a_page(table, tmp_path):
     page, model = tmp_path / "page.html", tmp_path / "model"
     found = CliRunner().invoke(
@@ -67,24 +75,7 @@ def test_fit_with_method_auto_chooses_modes_where_a_rare_mode_holds(table, tmp_p
     monkeypatch.setattr(
         coad.CoincidenceModes, "fit", lambda *args, **more: fits.append(1) or fit(*args, **more)
     )
-    found = CliRunner().invoke(
-        app,
-        [
-            "fit",
-            str(table),
-            "--s",
-            "s*",
-            "--q",
-            "q*",
-            "--out",
-            str(tmp_path / "m"),
-            "--method",
-            "auto",
-            "--seeds",
-            "2",
-        ],
-    )
-    assert found.exit_code == 0, found.output
+    found = made(table, tmp_path / "m", "fit", "--method", "auto")
     assert "method: modes, because" in found.output
     assert len(fits) == 1  # the catalogue that chose is the one that is kept
 
@@ -92,8 +83,7 @@ def test_fit_with_method_auto_chooses_modes_where_a_rare_mode_holds(table, tmp_p
 def test_roles_set_by_hand_are_what_the_commands_use_and_files_are_still_read(table, tmp_path):
     model, scores = tmp_path / "model", tmp_path / "scores.csv"
     run = CliRunner().invoke
-    made = run(app, ["modes", str(table), "--s", "s*", "--q", "q*", "--seeds", "2", "--out", str(model)])
-    assert made.exit_code == 0, made.output
+    made(table, model)
     det = coad.load(model)
     regime = next(mode for mode in det.modes_ if mode.role == "regime")
     det.set_role(det.modes_.rare[0].mode, "ignore").set_role(regime.mode, "rare").save(model)
@@ -115,8 +105,7 @@ def test_roles_set_by_hand_are_what_the_commands_use_and_files_are_still_read(ta
 def test_a_role_is_overruled_from_the_command_line(table, tmp_path):
     model = tmp_path / "model"
     run = CliRunner().invoke
-    made = run(app, ["modes", str(table), "--s", "s*", "--q", "q*", "--seeds", "2", "--out", str(model)])
-    assert made.exit_code == 0, made.output
+    made(table, model)
     rare = coad.load(model).modes_.rare[0].mode
     done = run(app, ["role", str(model), str(rare), "regime"])
     assert done.exit_code == 0, done.output
@@ -138,10 +127,7 @@ def test_the_table_counts_the_rows_that_are_told_their_mode(table, tmp_path):
 
 
 def test_a_model_of_files_knows_the_names_of_its_columns(table, tmp_path):
-    made = CliRunner().invoke(
-        app, ["modes", str(table), "--s", "s*", "--q", "q*", "--seeds", "2", "--out", str(tmp_path / "m")]
-    )
-    assert made.exit_code == 0, made.output
+    made(table, tmp_path / "m")
     frame = pd.read_csv(table)
     s, q = ([f"{side}{i}" for i in range(4)] for side in "sq")
     det = coad.load(tmp_path / "m")
@@ -163,22 +149,7 @@ def test_arrays_of_few_values_a_row_are_columns_and_of_many_a_signal(table, tmp_
 
 
 def test_options_that_a_catalogue_does_not_have_are_named(table, tmp_path):
-    arguments = [
-        "fit",
-        str(table),
-        "--s",
-        "s*",
-        "--q",
-        "q*",
-        "--method",
-        "modes",
-        "--seeds",
-        "2",
-        "--beta",
-        "2",
-    ]
-    found = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "m")])
-    assert found.exit_code == 0, found.output
+    found = made(table, tmp_path / "m", "fit", "--method", "modes", "--beta", "2")
     assert "--beta has no meaning" in found.output + found.stderr
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "checked_modes",
-    "checked_time",
     "reject_unique",
     "warn_of_batch",
     "warn_of_columns",
@@ -84,22 +83,6 @@ def checked_modes(model: CoincidenceModes, n: int) -> int:
             f"give at least {k * ROWS_A_MODE:,} rows or n_modes of {n // ROWS_A_MODE} or fewer"
         )
     return k
-
-
-def checked_time(time: Any, n: int) -> NDArray[Any] | None:
-    """The time of each row, if it is known."""
-    if time is None:
-        return None
-    when = np.asarray(time.to_numpy() if hasattr(time, "to_numpy") else time)
-    if when.shape != (n,):
-        raise InputError(f"time has shape {when.shape}, but there are {n:,} rows")
-    if when.dtype.kind not in "iufmM":
-        raise InputError(
-            "time holds text or mixed values; give numbers or datetime64 (pandas.to_datetime makes them)"
-        )
-    if when.dtype.kind in "fmM" and np.isnan(when).any():
-        raise InputError("time has missing values; fill them in or drop those rows")
-    return when
 
 
 def reject_unique(labels: NDArray[Any] | None) -> None:

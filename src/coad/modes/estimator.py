@@ -15,7 +15,6 @@ from coad.exceptions import InputError, NoCoincidenceWarning, NotFittedError
 from coad.modes.catalogue import ModeTable
 from coad.modes.checks import (
     checked_modes,
-    checked_time,
     reject_unique,
     warn_of_batch,
     warn_of_columns,
@@ -38,6 +37,7 @@ from coad.training.inputs import (
     as_fitted,
     as_groups,
     as_pair,
+    as_times,
     check_kind_of_context,
     names_of,
     reject_constant,
@@ -152,7 +152,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         rows_s, rows_q = as_pair(s, q, least=100)
         n = len(rows_s)
         modes = checked_modes(self, n)
-        time, group = checked_time(time, n), as_groups(group, n)
+        time, group = as_times(time, n), as_groups(group, n)
         labels = as_context(context, n)
         reject_unique(labels)
         for name, rows, known in (("s", rows_s, self.names_s_), ("q", rows_q, self.names_q_)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = [
     "as_groups",
     "as_pair",
     "as_rows",
+    "as_times",
     "check_kind_of_context",
     "column_names",
     "names_of",
@@ -226,9 +228,7 @@ def as_groups(group: Any, n: int) -> NDArray[Any] | None:
     """The group of each row, none of them missing."""
     if group is None:
         return None
-    array = np.asarray(group.to_numpy() if hasattr(group, "to_numpy") else group)
-    if array.shape != (n,):
-        raise InputError(f"group has shape {array.shape}, but there are {n:,} rows")
+    array = _per_row(group, n, "group")
     kind = array.dtype.kind
     missing = np.isnan(array) if kind in "fmM" else np.array([one is None or one != one for one in array])
     if missing.any():
@@ -236,6 +236,29 @@ def as_groups(group: Any, n: int) -> NDArray[Any] | None:
             f"group has {missing.sum():,} missing values (first at row {missing.argmax():,}); drop those rows"
         )
     return array.astype(str) if kind == "O" else array
+
+
+def as_times(time: Any, n: int) -> NDArray[Any] | None:
+    """The time of each row, numbers or datetime64, none of them missing."""
+    if time is None:
+        return None
+    when = _per_row(time, n, "time")
+    if when.dtype.kind == "O" and all(isinstance(one, datetime) for one in when):
+        when = when.astype("datetime64[us]")
+    if when.dtype.kind not in "iufmM":
+        raise InputError(
+            "time holds text or mixed values; give numbers or datetime64 (pandas.to_datetime makes them)"
+        )
+    if when.dtype.kind in "fmM" and np.isnan(when).any():
+        raise InputError("time has missing values; fill them in or drop those rows")
+    return when
+
+
+def _per_row(values: Any, n: int, name: str) -> NDArray[Any]:
+    array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    if array.shape != (n,):
+        raise InputError(f"{name} has shape {array.shape}, but there are {n:,} rows")
+    return array
 
 
 def _reject_non_finite(rows: NDArray[np.float32], name: str, columns: tuple[str, ...] | None) -> None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from coad._typing import ArrayLike, BoolArray, IntArray
 from coad.exceptions import InputError
+from coad.training.inputs import as_groups, as_times
 
 __all__ = ["Split", "hold_out", "new_rows"]
 
@@ -39,20 +40,20 @@ def hold_out(
     """
     if not 0.0 < fraction < 1.0:
         raise InputError(f"validation must be a fraction between 0 and 1, not {fraction!r}")
+    known = as_groups(labels, n) if how == "group" else as_times(labels, n)
     if among is not None:
-        own = None if labels is None else _labels(labels, n, how)[among]
-        train, kept = hold_out(len(among), fraction, how, own, rng)
+        train, kept = hold_out(len(among), fraction, how, None if known is None else known[among], rng)
         return among[train], among[kept]
     wanted = max(1, round(n * fraction))
     if how == "random":
         held = rng.permutation(n)[:wanted]
     elif how == "time":
-        when = np.arange(n) if labels is None else _labels(labels, n, "time")
+        when = np.arange(n) if known is None else known
         held = np.argsort(when, kind="stable")[n - wanted :]
     elif how == "group":
-        if labels is None:
+        if known is None:
             raise InputError("split='group' needs group=: the label of each row's group")
-        values, code, size = np.unique(_labels(labels, n, "group"), return_inverse=True, return_counts=True)
+        values, code, size = np.unique(known, return_inverse=True, return_counts=True)
         if len(values) < 2:
             raise InputError("split='group' needs at least two groups")
         order = rng.permutation(len(values))
@@ -63,13 +64,6 @@ def hold_out(
     mask = np.zeros(n, dtype=bool)
     mask[held] = True
     return np.flatnonzero(~mask), np.flatnonzero(mask)
-
-
-def _labels(labels: ArrayLike, n: int, name: str) -> np.ndarray:
-    array = np.asarray(labels)
-    if array.shape != (n,):
-        raise InputError(f"{name} has shape {array.shape}, but there are {n:,} rows")
-    return array
 
 
 def new_rows(s: NDArray[Any], q: NDArray[Any]) -> BoolArray | None:
