@@ -9,7 +9,8 @@ import pytest
 
 from coad.baselines.base import OneInput, TwoInputs, as_series, stacked
 from coad.baselines.registry import METHODS, chosen_methods
-from coad.baselines.strategies import best_f1, f1, judge_pair, run_one_input, run_two_inputs, scaled
+from coad.baselines.rows import Rows, Sides
+from coad.baselines.strategies import best_f1, f1, judge_pair, run_one_input, run_two_inputs
 from coad.exceptions import InputError, NotFittedError
 from coad.pairs import Pairs
 
@@ -117,8 +118,8 @@ def test_the_expert_rule_finds_simulated_events_and_refuses_other_data():
     from coad.datasets.rf_station import simulate
 
     data = simulate(500, 1).pairs
-    train, test = scaled(data[:350], data[350:])
-    (judged,) = run_two_inputs(METHODS["expert"].make(0, True, {}), train, test, labels=True)
+    rows = Sides(data[:350], data[350:]).scaled
+    (judged,) = run_two_inputs(METHODS["expert"].make(0, True, {}), rows, labels=True)
     assert judged.own is not None
     assert judged.own > 0.75
     flat = coincident()
@@ -186,8 +187,8 @@ def test_a_gaussian_mixture_ranks_rows_between_its_clusters_above_all_others():
 
 def test_one_input_methods_give_both_strategies_and_all_columns():
     pairs = coincident(scattered=True)
-    train, test = scaled(pairs[:400], pairs[400:])
-    first, second = run_one_input(lambda: METHODS["gmm"].make(0, True, {}), train, test)
+    rows = Sides(pairs[:400], pairs[400:]).scaled
+    first, second = run_one_input(lambda: METHODS["gmm"].make(0, True, {}), rows)
     assert (first.strategy, second.strategy) == ("Score & Stack", "Stack & Score")
     for judged in (first, second):
         assert judged.own is not None
@@ -220,7 +221,7 @@ def test_a_method_without_a_sign_is_judged_by_the_better_side_where_labels_judge
     class Projection:
         sign_is_free = False
 
-        def fit(self, s, q, label=None):
+        def fit(self, s, q, label=None, group=None):
             return self
 
         def scores(self, s, q):
@@ -229,9 +230,9 @@ def test_a_method_without_a_sign_is_judged_by_the_better_side_where_labels_judge
         def predict(self, s, q):
             return None
 
-    (signed,) = run_two_inputs(Projection(), pairs, pairs, labels=False)
+    (signed,) = run_two_inputs(Projection(), Rows(pairs, pairs), labels=False)
     Projection.sign_is_free = True
-    (free,) = run_two_inputs(Projection(), pairs, pairs, labels=False)
+    (free,) = run_two_inputs(Projection(), Rows(pairs, pairs), labels=False)
     assert signed.best < 0.4
     assert free.best > 0.95
     assert free.ours == signed.ours  # without labels nothing may turn it
@@ -249,3 +250,32 @@ def test_all_leaves_out_what_the_data_cannot_have():
     assert names.isdisjoint({"expert", "snn", "vae-healthy", "coad-plain"})
     assert {"coad", "ocsvm", "dghl"} <= names
     assert [m.name for m in chosen_methods(["snn"], "digits", regimes=False, labelled=False)] == ["snn"]
+
+
+def test_principal_components_are_found_once_a_split_and_change_nothing(monkeypatch):
+    from coad.baselines import rows as module
+
+    rng = np.random.default_rng(0)
+    pairs = Pairs(*rng.normal(size=(2, 300, 3, 50)).astype(np.float32), label=rng.random(300) < 0.1)
+    alone = [METHODS[name].make(0, True, {}) for name in ("iforest", "gmm")]
+    sides = Sides(pairs[:200], pairs[200:])
+    train, test = sides.scaled.train, sides.scaled.test
+    own = [method.fit(train.q).score(test.q) for method in alone]
+
+    calls = []
+    real = module.principal
+    monkeypatch.setattr(module, "principal", lambda x, seed: calls.append(x.shape) or real(x, seed))
+    together = [METHODS[name].make(0, True, {}) for name in ("iforest", "gmm")]
+    shared = [method.fit(sides.reduced.train.q).score(sides.reduced.test.q) for method in together]
+    assert calls == [(200, 150), (200, 150), (200, 300)]
+    np.testing.assert_allclose(shared, own)
+
+
+def test_two_networks_hold_a_group_out_as_a_whole():
+    group = np.repeat(np.arange(10), 20)
+    method = METHODS["dmca"].make(0, True, {})
+    train, held = method._held_out(200, group)
+    assert set(group[train]).isdisjoint(group[held])
+    assert len(held) == 40
+    train, held = method._held_out(200, np.zeros(200))  # one group cannot be held out
+    assert len(held) == 40

@@ -107,11 +107,29 @@ def test_coad_finds_planted_coincidence_above_its_peers_own_thresholds():
     assert lines["coad"].own[0] > lines["iforest"].own[0]
 
 
+def test_the_catalogue_of_modes_is_a_method_that_finds_a_rare_kind_among_regimes():
+    rng = np.random.default_rng(0)
+    kind = rng.permutation(np.repeat([0, 1, 2, 3], [800, 600, 500, 80]))
+    s, q = (4 * np.eye(4)[kind] + rng.normal(size=(len(kind), 4)) * 0.5 for _ in range(2))
+    pairs = Pairs(s, q, label=kind == 3)
+
+    def split(number, seed):
+        return pairs.split(0.3, random_state=np.random.default_rng([seed, number]))
+
+    run = run_peers([BenchData("regimes", "planted", split)], ["modes", "gmm"], splits=1, quick=True)
+    assert not run.errors
+    line = {line.method: line for line in run.lines()}["modes"]
+    assert line.own[0] > 0.9
+    assert line.best[0] >= line.own[0]
+    assert line.ours is None  # one score: there is no pair of thresholds to set
+
+
 def test_the_verdict_names_the_best_peer_with_labels_and_without():
     def row(method, own, ours, best):
         return Result("k", "toy", method, "", 0, own=own, ours=ours, best=best)
 
     results = [row("coad", 0.9, 0.9, 0.95), row("dcca", None, 0.4, 0.92), row("gmm", 0.3, 0.6, 0.7)]
+    results.append(row("modes", 0.99, None, 0.99))  # ours, so no peer
     said = verdict(PeersRun(results, {"toy": "planted"}))
     gmm, dcca = (registry.METHODS[name].title for name in ("gmm", "dcca"))
     assert (
@@ -119,6 +137,7 @@ def test_the_verdict_names_the_best_peer_with_labels_and_without():
         in said
     )
     assert f"NOT above the best unsupervised peer at its best threshold ({dcca}, 0.920)" in said
+    assert "coincident modes 0.990" in said
     assert "nothing to rank" in verdict(PeersRun(results[1:], {"toy": "planted"}))
 
 

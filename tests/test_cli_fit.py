@@ -151,9 +151,10 @@ def test_contexts_not_seen_in_training_are_named_with_their_rule(coad, home, tmp
     new = plant(200, seed=7)
     new["material"] = np.where(np.arange(200) < 50, 9, new["material"])
     write(tmp_path / "new.parquet", new)
-    code, text, _ = coad("score", home / "model", tmp_path / "new.parquet", "--out", tmp_path / "s.csv")
+    code, text, errors = coad("score", home / "model", tmp_path / "new.parquet", "--out", tmp_path / "s.csv")
     assert code == 0
     assert "50 rows are in contexts that training did not see" in text
+    assert "did not see" not in errors, "said once, for all files together"
     assert "scaled like all training rows together" in text
 
 

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 
 import coad
 from coad import CoAD, CoincidenceModes
-from coad.exceptions import CoadWarning, InputError, NotFittedError
+from coad.exceptions import CoadWarning, InputError, NotFittedError, UnseenContextWarning
 from coad.training.inputs import as_pair, as_times
 
 KINDS = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [300, 250, 30]))
@@ -142,3 +142,17 @@ def test_regimes_are_not_taken_from_columns_in_another_order():
     det = CoincidenceModes(steps=40, n_seeds=2, random_state=0).fit(s, q)
     with pytest.raises(InputError, match="column 0 of s"):
         CoAD(context=det, epochs=2, n_seeds=1, random_state=0).fit(s[["b", "a"]], q)
+
+
+@pytest.mark.parametrize(
+    "model", [CoincidenceModes(steps=40, random_state=0), CoAD(epochs=3, n_seeds=1, random_state=0)]
+)
+def test_rows_in_contexts_that_training_did_not_see_are_counted_in_a_warning(model, recwarn):
+    s, q = inputs()
+    context = np.where(np.arange(len(s)) % 2, "day", "night")
+    model.fit(s, q, context=context)
+    model.predict(s, q, context=context)
+    assert not [one for one in recwarn if issubclass(one.category, UnseenContextWarning)]
+    context[:7] = "noon"
+    with pytest.warns(UnseenContextWarning, match=r"7 of 580 rows .* training did not see \('noon'\)"):
+        model.predict(s, q, context=context)

@@ -12,7 +12,13 @@ import torch
 from sklearn.base import clone
 from torch import nn
 
-from coad.exceptions import CoadWarning, InputError, NoCoincidenceWarning, NotFittedError
+from coad.exceptions import (
+    CoadWarning,
+    InputError,
+    NoCoincidenceWarning,
+    NotFittedError,
+    UnseenContextWarning,
+)
 from coad.explain import explain
 from coad.learned import CoAD, load
 from coad.nets import Conv, NetSpec, preset
@@ -183,7 +189,8 @@ def test_context_is_measured_within_and_unseen_ones_are_scaled_by_the_pool():
     flag = model.predict(s, q, context=regime)
     assert flag[event].mean() > 0.9
     assert flag[~event].mean() < 0.05
-    assert np.isfinite(model.score_samples(s, q, context=np.full(900, 7))).all()
+    with pytest.warns(UnseenContextWarning, match="900 of 900 rows"):
+        assert np.isfinite(model.score_samples(s, q, context=np.full(900, 7))).all()
     with pytest.raises(InputError, match="context"):
         model.predict(s, q)
     assert model.evaluate(s, q, context=regime).status == "found"

@@ -36,5 +36,9 @@ class NoCoincidenceWarning(CoadWarning):
     """There is no evidence of coincidence, so nothing will be flagged."""
 
 
+class UnseenContextWarning(CoadWarning):
+    """Rows are in regimes that training did not see, so nothing is known of what is usual there."""
+
+
 class SharedRegimeWarning(CoadWarning):
     """The coincidence looks like a shared operating regime, not like events."""

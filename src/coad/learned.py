@@ -35,6 +35,7 @@ from coad.training.inputs import (
     scaled_blocks,
     unpacked,
     warn_of_held_rows,
+    warn_of_unseen_contexts,
     warn_of_wild_values,
 )
 from coad.training.judge import Evaluation, RowScores, judge
@@ -443,6 +444,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         rows_s, rows_q = as_fitted(self, s, q)
         labels = as_context(self._known(s, q, context), len(rows_s))
         check_kind_of_context(labels, self.contexts_)
+        warn_of_unseen_contexts(labels, self.contexts_)
         return rows_s, rows_q, labels
 
     def _known(self, s: Any, q: Any, context: Any) -> Any:

@@ -31,9 +31,12 @@ class OneInput(Protocol):
 
 @runtime_checkable
 class TwoInputs(Protocol):
-    """A method that looks at both inputs together; ``label`` is for those that need labels."""
+    """A method that looks at both inputs together.
 
-    def fit(self, s: Array32, q: Array32, label: BoolArray | None = None) -> Any:
+    ``label`` is for those that need labels, ``group`` for those that hold rows out: a group's together.
+    """
+
+    def fit(self, s: Array32, q: Array32, label: Any = None, group: Any = None) -> Any:
         """Learn from scaled rows."""
 
     def scores(self, s: Array32, q: Array32) -> tuple[FloatArray, FloatArray]:

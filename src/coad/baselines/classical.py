@@ -9,14 +9,13 @@ import numpy as np
 
 from coad._typing import BoolArray, FloatArray
 from coad.baselines.base import Array32, flat
+from coad.baselines.rows import principal
 from coad.exceptions import CoadError, InputError, NotFittedError
 
 __all__ = ["CONTAMINATION", "Classical", "MultiModal"]
 
 #: The share of anomalies that PyOD must be told; the paper's value.
 CONTAMINATION = 0.17
-#: Rows of more numbers than this are first reduced to as many principal components.
-MAX_FEATURES = 100
 
 NAMES = ("ocsvm", "iforest", "lof", "kde", "gmm")
 
@@ -43,7 +42,7 @@ class Classical:
 
     def fit(self, x: Array32) -> Classical:
         """Reduce where needed, and fit the detector."""
-        self._pca = _reduction(x, self.random_state)
+        self._pca = principal(flat(x), self.random_state)
         self._detector = _detector(self.name, self.contamination, self.random_state)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyOD and scikit-learn announce changes of their own
@@ -68,7 +67,7 @@ class MultiModal:
         self.contamination = contamination
         self.random_state = random_state
 
-    def fit(self, s: Array32, q: Array32, label: BoolArray | None = None) -> MultiModal:
+    def fit(self, s: Array32, q: Array32, label: Any = None, group: Any = None) -> MultiModal:
         """Fit a detector for each input."""
         from pyod.models.ecod import ECOD
 
@@ -76,7 +75,7 @@ class MultiModal:
             from pyod.models.embedding import MultiModalOD
         except ImportError:
             raise CoadError("this PyOD has no MultiModalOD; version 3 or newer is needed") from None
-        self._pca = _reduction(s, self.random_state), _reduction(q, self.random_state)
+        self._pca = [principal(flat(x), self.random_state) for x in (s, q)]
         # ECOD, PyOD's parameter-free detector: the class has no default for the detectors it joins.
         detectors = {name: ECOD(contamination=self.contamination) for name in ("s", "q")}
         self._detector = MultiModalOD(detectors, contamination=self.contamination)
@@ -120,16 +119,6 @@ def _detector(name: str, contamination: float, seed: int) -> Any:
         # variances keeps a component from shrinking onto a few rows.
         return GMM(n_components=4, reg_covar=1e-3, contamination=contamination, random_state=seed)
     raise InputError(f"unknown detector {name!r}; there are {', '.join(NAMES)}")
-
-
-def _reduction(x: Array32, seed: int) -> Any:
-    from sklearn.decomposition import PCA
-
-    rows = flat(x)
-    if rows.shape[1] <= MAX_FEATURES:
-        return None
-    size = min(MAX_FEATURES, len(rows) - 1)
-    return PCA(size, svd_solver="randomized", random_state=seed).fit(rows)
 
 
 def _reduced(pca: Any, x: Array32) -> FloatArray:

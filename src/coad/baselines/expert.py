@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,7 +25,7 @@ class RFExpert:
     events of the training rows: their dispersion, as an operator measures it with known changes of energy.
     """
 
-    def fit(self, s: Array32, q: Array32, label: BoolArray | None = None) -> RFExpert:
+    def fit(self, s: Array32, q: Array32, label: Any = None, group: Any = None) -> RFExpert:
         """Estimate the dispersion, and set both limits, with labels."""
         if label is None:
             raise InputError("the expert rule is set by labels, and the data have none")

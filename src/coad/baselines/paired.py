@@ -18,11 +18,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from coad._typing import BoolArray, FloatArray
+from coad._typing import BoolArray, FloatArray, IntArray
 from coad.baselines.base import Array32
 from coad.exceptions import InputError, NotFittedError
 from coad.nets import NormalisedHead, StackedNet
 from coad.training.configure import blueprints_for
+from coad.training.split import hold_out
 from coad.training.trainer import Augment
 
 __all__ = ["DeepCCA", "DeepMCA", "SupervisedNets"]
@@ -61,8 +62,8 @@ class PairedNets(ABC):
     def objective(self, z_s: Tensor, z_q: Tensor, label: Tensor) -> Tensor:
         """What is minimised, one value for each start; the logits are (starts, n)."""
 
-    def fit(self, s: Array32, q: Array32, label: BoolArray | None = None) -> PairedNets:
-        """Train; a fifth of the rows is held out to choose the epoch and the start."""
+    def fit(self, s: Array32, q: Array32, label: Any = None, group: Any = None) -> PairedNets:
+        """Train; a fifth of the rows (or of the groups) is held out to choose the epoch and the start."""
         if self.needs_labels and label is None:
             raise InputError("this method learns from labels, and the data have none")
         rows = torch.from_numpy(np.ascontiguousarray(s, dtype=np.float32))
@@ -70,8 +71,7 @@ class PairedNets(ABC):
         truth = torch.zeros(len(rows)) if label is None else torch.from_numpy(np.asarray(label, np.float32))
         pair = _Pair(self.net, s.shape[1:], q.shape[1:], [self.random_state + i for i in range(self.n_seeds)])
         first = torch.cat([p.detach().flatten().clone() for p in pair.parameters()])
-        order = np.random.default_rng(self.random_state).permutation(len(rows))
-        held, train = (torch.from_numpy(part) for part in np.split(order, [max(2, len(order) // 5)]))
+        train, held = (torch.from_numpy(part) for part in self._held_out(len(rows), group))
         generator = torch.Generator().manual_seed(self.random_state)
         size = min(self.batch_size, len(train))
         # Few rows make few steps an epoch: as CoAD, it goes on until there were enough.
@@ -114,6 +114,14 @@ class PairedNets(ABC):
             z_s, z_q = self._own(rows, beam)
             self._sign = 1.0 if (z_s > 0).mean() + (z_q > 0).mean() <= 1 else -1.0
         return self
+
+    def _held_out(self, n: int, group: Any) -> tuple[IntArray, IntArray]:
+        rng = np.random.default_rng(self.random_state)
+        if group is not None and len(np.unique(group)) > 1:
+            return hold_out(n, 0.2, "group", group, rng)
+        order = rng.permutation(n)
+        held = max(2, n // 5)
+        return order[held:], order[:held]
 
     def scores(self, s: Array32, q: Array32) -> tuple[FloatArray, FloatArray]:
         """The logits of both networks."""

@@ -9,9 +9,11 @@ from typing import Any, Literal
 
 from coad.exceptions import InputError
 
-__all__ = ["METHODS", "Method", "chosen_methods"]
+__all__ = ["COINCIDENT", "METHODS", "Method", "chosen_methods"]
 
-Kind = Literal["one input", "two inputs", "coincidence"]
+Kind = Literal["one input", "two inputs", "coincidence", "catalogue"]
+#: The kinds that are this project's own, not peers.
+COINCIDENT: tuple[Kind, ...] = ("coincidence", "catalogue")
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class Method:
 
     ``labels`` says what it uses labels for in training ("" for nothing): such a method is a ceiling or
     has an advantage, and is not a peer. ``make(seed, quick, setting)`` gives a fresh, unfitted one; ``setting``
-    are the networks' (net, augment, epochs) for this data set.
+    are the networks' (net, augment, epochs) for this data set. ``reduced`` ones see rows of many numbers by
+    principal components: kernels and neighbours see the same distances but for noise, in seconds, not hours.
     """
 
     name: str
@@ -29,6 +32,7 @@ class Method:
     make: Callable[[int, bool, dict[str, Any]], Any]
     labels: Literal["", "all", "healthy"] = ""
     only: str = ""
+    reduced: bool = False
 
 
 def _classical(name: str) -> Callable[[int, bool, dict[str, Any]], Any]:
@@ -99,15 +103,22 @@ def _coad(seed: int, quick: bool, setting: dict[str, Any]) -> Any:
     return CoAD(**own, random_state=seed)
 
 
+def _modes(seed: int, quick: bool, setting: dict[str, Any]) -> Any:
+    from coad.modes.estimator import CoincidenceModes
+
+    return CoincidenceModes(n_seeds=3 if quick else 6, random_state=seed)
+
+
 _ALL = (
     Method("coad", "CoAD", "coincidence", _coad),
     Method("coad-plain", "CoAD without regimes", "coincidence", _coad),
-    Method("ocsvm", "OCSVM", "one input", _classical("ocsvm")),
-    Method("iforest", "Isolation forest", "one input", _classical("iforest")),
-    Method("lof", "LOF", "one input", _classical("lof")),
-    Method("kde", "Kernel density", "one input", _classical("kde")),
-    Method("gmm", "Gaussian mixture", "one input", _classical("gmm")),
-    Method("multimodal", "PyOD MultiModalOD", "two inputs", _multimodal),
+    Method("modes", "Coincident modes", "catalogue", _modes),
+    Method("ocsvm", "OCSVM", "one input", _classical("ocsvm"), reduced=True),
+    Method("iforest", "Isolation forest", "one input", _classical("iforest"), reduced=True),
+    Method("lof", "LOF", "one input", _classical("lof"), reduced=True),
+    Method("kde", "Kernel density", "one input", _classical("kde"), reduced=True),
+    Method("gmm", "Gaussian mixture", "one input", _classical("gmm"), reduced=True),
+    Method("multimodal", "PyOD MultiModalOD", "two inputs", _multimodal, reduced=True),
     Method("vae", "VAE", "one input", _vae),
     Method("vae-healthy", "VAE, healthy only", "one input", _vae, labels="healthy"),
     Method("svdd", "Deep SVDD", "one input", _svdd),

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from coad._typing import BoolArray, FloatArray
-from coad.baselines.base import OneInput, TwoInputs, stacked
+from coad.baselines.base import OneInput, TwoInputs
+from coad.baselines.rows import Rows
 from coad.detector import CoincidenceThreshold
 from coad.exceptions import CoadWarning
-from coad.pairs import Pairs
-from coad.scaling import Scaler
 
 __all__ = [
     "Judged",
@@ -23,7 +22,6 @@ __all__ = [
     "judge_single",
     "run_one_input",
     "run_two_inputs",
-    "scaled",
 ]
 
 SCORE_STACK, STACK_SCORE, JOINT = "Score & Stack", "Stack & Score", "both inputs"
@@ -49,32 +47,18 @@ class Judged:
     note: str = ""
 
 
-def scaled(train: Pairs, test: Pairs) -> tuple[Pairs, Pairs]:
-    """Both inputs to mean 0 and deviation 1 as on the training rows, within each regime if there are any."""
-    scalers = [Scaler.fit(np.asarray(x, dtype=np.float32), train.context) for x in (train.s, train.q)]
-    sides = []
-    for pairs in (train, test):
-        s, q = (
-            scaler.transform(np.asarray(x, dtype=np.float32), pairs.context)
-            for scaler, x in zip(scalers, (pairs.s, pairs.q), strict=True)
-        )
-        sides.append(Pairs(s, q, context=pairs.context, group=pairs.group, label=pairs.label))
-    return sides[0], sides[1]
-
-
-def run_one_input(
-    make: Any, train: Pairs, test: Pairs, *, healthy_only: bool = False, either: bool = False
-) -> list[Judged]:
+def run_one_input(make: Any, rows: Rows, *, healthy_only: bool = False, either: bool = False) -> list[Judged]:
     """Both strategies for a method of one input; ``make()`` gives a fresh one. Rows must be scaled.
 
     ``healthy_only`` trains on rows labelled normal, which needs labels; thresholds without labels
     are then still set on all training rows.
     """
-    fitted = train
+    train, test = rows.train, rows.test
+    learn: Any = slice(None)
     if healthy_only:
         assert train.label is not None
-        fitted = train[~np.asarray(train.label, dtype=bool)]
-    detectors: list[OneInput] = [make().fit(x) for x in (fitted.s, fitted.q, stacked(fitted.s, fitted.q))]
+        learn = ~np.asarray(train.label, dtype=bool)
+    detectors: list[OneInput] = [make().fit(x[learn]) for x in (train.s, train.q, rows.stack[0])]
     of_s, of_q, of_both = detectors
     own = None
     score_s, score_q = of_s.score(test.s), of_q.score(test.q)
@@ -89,14 +73,14 @@ def run_one_input(
         strategy=SCORE_STACK,
         either=either,
     )
-    return [first, judge_single(of_both.score(stacked(test.s, test.q)), test.label, of_both.threshold_)]
+    return [first, judge_single(of_both.score(rows.stack[1]), test.label, of_both.threshold_)]
 
 
-def run_two_inputs(
-    method: TwoInputs, train: Pairs, test: Pairs, *, labels: bool, either: bool = False
-) -> list[Judged]:
+def run_two_inputs(method: TwoInputs, rows: Rows, *, labels: bool, either: bool = False) -> list[Judged]:
     """Fit and judge a method of two inputs. Rows must be scaled; ``labels`` hands it those of training."""
-    method.fit(train.s, train.q, np.asarray(train.label, dtype=bool) if labels else None)
+    train, test = rows.train, rows.test
+    known_labels = np.asarray(train.label, dtype=bool) if labels else None
+    method.fit(train.s, train.q, known_labels, train.group)
     scores = method.scores(test.s, test.q)
     own = method.predict(test.s, test.q)
     if scores[0] is scores[1]:  # one joint score: there is no pair of thresholds to set

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coad.cli._print import number, out, percent, span, table
-from coad.exceptions import CoadWarning, FileError, InputError
+from coad.exceptions import CoadWarning, FileError, InputError, UnseenContextWarning
 
 if TYPE_CHECKING:
     from coad.evaluating import Judgement
@@ -39,13 +39,16 @@ def number_or_auto(text: str, option: str) -> Any:
 
 
 @contextmanager
-def notes(but: type[CoadWarning] | None = None) -> Iterator[None]:
-    """Warnings of coad as one line each on standard error, once the work is done; not those of the class ``but``."""
+def notes(but: type[CoadWarning] = UnseenContextWarning) -> Iterator[None]:
+    """Warnings of coad as one line each on standard error, once the work is done; not those of the class ``but``.
+
+    Contexts that training did not see are counted over all files: see :func:`say_unseen`.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CoadWarning)
         yield
     told = [one for one in caught if issubclass(one.category, CoadWarning)]
-    seen = dict.fromkeys(str(one.message) for one in told if but is None or not issubclass(one.category, but))
+    seen = dict.fromkeys(str(one.message) for one in told if not issubclass(one.category, but))
     for text in seen:
         sys.stderr.write(f"note: {text}\n")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coad.baselines.registry import COINCIDENT, METHODS
 from coad.cli._layout import Missing, MissingOption
 from coad.cli._print import number, out, table
 from coad.exceptions import FileError, InputError
@@ -143,7 +144,9 @@ def verdict(run: PeersRun) -> str:
     for data in dict.fromkeys(line.data for line in lines):
         own = {line.method: line for line in lines if line.data == data}
         ours = own.get("coad")
-        peers = [x for x in own.values() if not x.method.startswith("coad") and not x.labels and x.best]
+        peers = [
+            x for x in own.values() if METHODS[x.method].kind not in COINCIDENT and not x.labels and x.best
+        ]
         if ours is None or ours.own is None:
             continue
         text = f"{data}: CoAD F1 {ours.own[0]:.3f} without labels"
@@ -156,6 +159,9 @@ def verdict(run: PeersRun) -> str:
                 )
             ]
             text += ", " + " and ".join(said)
+        modes = own.get("modes")
+        if modes is not None and modes.own is not None:
+            text += f"; coincident modes {modes.own[0]:.3f}"
         top = own.get("snn")
         if top is not None and top.own is not None:
             text += f"; supervised networks {top.own[0]:.3f}"

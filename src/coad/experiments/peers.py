@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,18 +21,23 @@ from coad import __version__
 from coad._files import check_writable, written_whole
 from coad._typing import FloatArray
 from coad.baselines.registry import METHODS, Method, chosen_methods
+from coad.baselines.rows import Sides
 from coad.baselines.strategies import (
     JOINT,
     SCORE_STACK,
     STACK_SCORE,
     Judged,
     judge_pair,
+    judge_single,
     run_one_input,
     run_two_inputs,
-    scaled,
 )
 from coad.exceptions import CoadWarning, FileError, InputError
 from coad.experiments.peer_data import BenchData
+from coad.pairs import Pairs
+
+if TYPE_CHECKING:
+    from coad.modes.estimator import CoincidenceModes
 
 __all__ = ["Line", "PeersRun", "Result", "read_results", "run_peers", "summary", "to_markdown"]
 
@@ -123,15 +128,15 @@ def run_peers(
         key = _key(one, quick, random_state)
         old = [row for row in kept if row.key == key and not row.error]
         for split in range(splits):
-            sides: Any = None
+            sides: Sides | None = None
             for method in chosen:
                 done = [row for row in old if (row.method, row.split) == (method.name, split)]
                 if done:
                     results += done
                     continue
                 if sides is None:
-                    sides = one.split(split, random_state)
-                rows = _fit_and_judge(one, method, sides, split, key, quick, random_state)
+                    sides = Sides(*one.split(split, random_state), seed=random_state + 1000 * split)
+                rows = _fit_and_judge(one, method, sides, split, key, quick)
                 results += rows
                 if path is not None:
                     kept = _merged(kept, rows)
@@ -198,12 +203,14 @@ LEGEND = (
     "without labels. Best F1: at the best threshold or pair of thresholds for the test labels, which nobody has in "
     "practice. Mean ± standard deviation over splits. A * marks methods that use labels in training. One-input "
     "methods are run on each input (score, stack) and on the stack (stack, score); the strategy with the better best "
-    "F1 is shown. s: seconds for fitting and scoring a split."
+    "F1 is shown. s: seconds for fitting and scoring a split; what methods share (scaling, principal components) counts "
+    "for the first of them."
 )
 #: The same for data without labels.
 LEGEND_WITHOUT_LABELS = (
     "No labels: nothing can be judged. Flagged: the part of the test rows that a method flags, at the two thresholds that "
-    "coincidence sets on training scores, or, where it has one score only, at its own. s: seconds for fitting and scoring a split."
+    "coincidence sets on training scores, or, where it has one score only, at its own. s: seconds for fitting and scoring a split; what methods share "
+    "(scaling, principal components) counts for the first of them."
 )
 
 
@@ -244,15 +251,14 @@ _SHORT = {SCORE_STACK: "score, stack", STACK_SCORE: "stack, score"}
 
 
 def _fit_and_judge(
-    data: BenchData, method: Method, sides: Any, split: int, key: str, quick: bool, seed: int
+    data: BenchData, method: Method, sides: Sides, split: int, key: str, quick: bool
 ) -> list[Result]:
     start = time.monotonic()
-    own_seed = seed + 1000 * split
     try:
         with warnings.catch_warnings():
             # What they say is in the row.
             warnings.simplefilter("ignore", CoadWarning)
-            judged = _judge(data, method, sides[0], sides[1], quick, own_seed)
+            judged = _judge(data, method, sides, quick)
     except Exception as error:  # any failure of a peer is a row of its own, and must not stop the others
         text = (str(error).strip().splitlines() or [""])[0]
         reason = f"{type(error).__name__}: {text}"[:200]
@@ -269,25 +275,27 @@ def _fit_and_judge(
     ]  # fmt: skip
 
 
-def _judge(data: BenchData, method: Method, train: Any, test: Any, quick: bool, seed: int) -> list[Judged]:
+def _judge(data: BenchData, method: Method, sides: Sides, quick: bool) -> list[Judged]:
+    train = sides.train
     if method.labels and train.label is None:
         raise InputError("it learns from labels, and the data have none")
     if method.labels and len(np.unique(np.asarray(train.label, dtype=bool))) < 2:
         raise InputError("it learns from labels, and all rows of this split have the same one")
     if method.kind == "coincidence":
-        return [_coincidence(data, method, train, test, quick, seed)]
-    near, far = scaled(train, test)
+        return [_coincidence(data, method, train, sides.test, quick, sides.seed)]
+    if method.kind == "catalogue":
+        return [_catalogue(method.make(sides.seed, quick, data.setting), train, sides.test)]
+    rows = sides.reduced if method.reduced else sides.scaled
     if method.kind == "one input":
         return run_one_input(
-            lambda: method.make(seed, quick, data.setting),
-            near,
-            far,
+            lambda: method.make(sides.seed, quick, data.setting),
+            rows,
             healthy_only=method.labels == "healthy",
             either=data.either,
         )
     labels = method.labels == "all"
     setting = {**data.setting, **data.supervised} if labels else data.setting
-    return run_two_inputs(method.make(seed, quick, setting), near, far, labels=labels, either=data.either)
+    return run_two_inputs(method.make(sides.seed, quick, setting), rows, labels=labels, either=data.either)
 
 
 def _coincidence(data: BenchData, method: Method, train: Any, test: Any, quick: bool, seed: int) -> Judged:
@@ -309,6 +317,14 @@ def _coincidence(data: BenchData, method: Method, train: Any, test: Any, quick: 
     if status == "shared regime suspected":
         status += ": the inputs share more than events; name the regime (--context), or see coad modes"
     return judged if status == "found" else replace(judged, note=status)
+
+
+def _catalogue(modes: CoincidenceModes, train: Pairs, test: Pairs) -> Judged:
+    """What is in a rare mode is flagged; one score, and a decision of its own."""
+    modes.fit(train)
+    rows = modes.score_rows(test)
+    judged = judge_single(rows.score, test.label, None, own=rows.flag)
+    return replace(judged, strategy=JOINT, note="" if modes.status_ == "found" else modes.status_)
 
 
 def _line(data: str, method: Method, rows: list[Result], judged: bool) -> Line:

@@ -43,6 +43,7 @@ from coad.training.inputs import (
     reject_constant,
     unpacked,
     warn_of_held_rows,
+    warn_of_unseen_contexts,
     warn_of_wild_values,
 )
 from coad.training.judge import Evaluation, RowScores, judge
@@ -362,6 +363,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         if self.contexts_ is None:
             labels = None
         check_kind_of_context(labels, self.contexts_)
+        warn_of_unseen_contexts(labels, self.contexts_)
         return FrontRows(looked_at(self.looks_, rows_s, rows_q), self.fronts_, labels)
 
     def _check_fitted(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import BoolArray
-from coad.exceptions import CoadWarning, InputError
+from coad.exceptions import CoadWarning, InputError, UnseenContextWarning
 from coad.pairs import Pairs
 from coad.scaling import Scaler
 
@@ -29,6 +29,7 @@ __all__ = [
     "scaled_blocks",
     "unpacked",
     "warn_of_held_rows",
+    "warn_of_unseen_contexts",
     "warn_of_wild_values",
 ]
 
@@ -221,6 +222,23 @@ def check_kind_of_context(labels: NDArray[Any] | None, known: Sequence[Any] | No
     if given != fitted:
         raise InputError(
             f"context holds {given} ({labels[0].item()!r}), but the model was fitted with {fitted} ({known[0]!r})"
+        )
+
+
+def warn_of_unseen_contexts(labels: NDArray[Any] | None, known: Sequence[Any] | None) -> None:
+    """Rows in regimes that training did not see are scaled like all training rows: nothing better is known."""
+    if labels is None or not known:
+        return
+    names, counts = np.unique(labels, return_counts=True)
+    new = ~np.isin(names, np.asarray(known))
+    if new.any():
+        shown = ", ".join(repr(one) for one in names[new][:4].tolist())
+        more = ", ..." if new.sum() > 4 else ""
+        warnings.warn(
+            f"{counts[new].sum():,} of {len(labels):,} rows are in contexts that training did not see ({shown}{more}): "
+            "they are scaled like all training rows together",
+            UnseenContextWarning,
+            stacklevel=5,
         )
 
 
