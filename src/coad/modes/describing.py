@@ -23,6 +23,8 @@ __all__ = ["LEAST_ROWS", "Found", "described", "nothing_found"]
 
 #: Rows that families of modes are asked of.
 _FAMILY_ROWS = 20_000
+#: A small mode with a lower P̂ is none: of the rows in which the inputs meet, most do by chance.
+_MOSTLY = 0.5
 #: A mode of fewer rows is not worth a line.
 LEAST_ROWS = 5
 
@@ -71,7 +73,9 @@ def described(
     found = [
         mode
         for mode in describe(honest_a, honest_b, labels, sure, own, codes)
-        if mode.rows >= LEAST_ROWS and mode.p_value <= model.significance / k
+        if mode.rows >= LEAST_ROWS
+        and mode.p_value <= model.significance / k
+        and (mode.precision_hat >= _MOSTLY or mode.size > model.max_rare)
     ]
     if len(found) < 2:
         return nothing_found(

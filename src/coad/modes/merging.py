@@ -23,6 +23,9 @@ Apart = Callable[[IntArray, IntArray], bool]
 #: How much two sets of modes must overlap to be merged.
 Limit = Callable[[IntArray, IntArray], float]
 
+#: Modes between which κ is below so many standard errors are one, whatever lies between them, if so many joint votes for
+#: each would come by chance: with fewer, that there are no more than these says little.
+_NOTHING, _TOLD = 2.0, 5.0
 #: Of two sets that are one, some two modes overlap at least this part of what the sets must.
 _NEARLY = 0.75
 
@@ -69,6 +72,7 @@ def merge_map(
         kappa = agreement(counts)
         votes = (counts.sum(0) + counts.sum(1)) / 2
         surely = kappa + 3.0 / np.sqrt(np.maximum(_fewer(votes), 1.0)) < below
+        surely |= (_by_chance(counts) >= _TOLD) & (kappa * np.sqrt(rows) < _NOTHING)
         pair = _next_pair(np.where(kappa < needed, kept, 0.0), 0.0, group, apart, surely)
         if pair is None:
             break
@@ -114,6 +118,20 @@ def union_loss(counts: IntArray) -> FloatArray:
     loss = np.divide(lost, most, out=np.zeros_like(p), where=most > 1e-12)
     np.fill_diagonal(loss, 0.0)
     return loss
+
+
+def _by_chance(counts: IntArray) -> FloatArray:
+    """For each pair of modes, of the rows for which both inputs vote within it: the joint votes for the less frequent of
+    the two that come by chance.
+
+    >>> _by_chance(np.array([[30, 20], [20, 10]]))[0, 1]
+    11.25
+    """
+    n = counts.astype(np.float64)
+    row, column = n.diagonal()[:, None] + n, n.diagonal()[:, None] + n.T
+    total = np.maximum(row + column.T, 1.0)
+    own = row * column / total
+    return np.asarray(np.minimum(own, own.T))
 
 
 def _next_pair(
