@@ -154,12 +154,15 @@ def test_coincidence_of_groups_is_counted_within_the_context():
 
 
 def test_modes_that_are_surely_independent_are_one_whatever_lies_between_them():
-    many, few = np.full((2, 2), 500), np.full((2, 2), 20)
+    many, some, few = (np.full((2, 2), rows) for rows in (500, 20, 2))
 
     def apart(one, other):
         return True
 
     assert merging.merge_map(many, 0.15, apart).tolist() == [0, 0]
+    assert merging.merge_map(some, 0.15, apart).tolist() == [0, 0]
     assert merging.merge_map(few, 0.15, apart).tolist() == [0, 1], "so few rows prove nothing"
     alike = np.array([[700, 300], [300, 700]])
     assert merging.merge_map(alike, 0.15, apart).tolist() == [0, 1]
+    never = np.array([[500, 30], [6, 0]])  # κ is 0, but by chance there would be no vote either
+    assert merging.merge_map(never, 0.15, apart).tolist() == [0, 1]

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from coad import CoincidenceModes
+from coad.datasets.digits import digits_pairs
 from coad.modes import pipeline
 from coad.modes.consensus import clearest
 from coad.modes.training import build, trained
@@ -29,6 +30,17 @@ def test_rare_kinds_are_found_in_a_crowd_whose_inputs_are_independent(kinds):
     flagged = det.predict(s, q)
     assert flagged[kind > 0].mean() > 0.95
     assert flagged[kind == 0].mean() < 0.01
+
+
+def test_ways_of_writing_that_come_independently_of_each_other_are_not_called_rare():
+    """Zeros paired with any other zeros: gaps lie between ways of writing them, but they are no coincidence."""
+    drawn = digits_pairs(4000, RNG(3), split="train")
+    s, q = (x[:, x.std(0) > 0] for x in (drawn.s.reshape(4000, -1), drawn.q.reshape(4000, -1)))
+    det = CoincidenceModes(random_state=0).fit(s, q)
+    event, flagged, label = drawn.digit > 0, det.predict(s, q), det.predict_mode(s, q)
+    assert flagged[event].mean() > 0.35
+    assert event[flagged].mean() > 0.7
+    assert all(event[label == mode.mode].mean() > 0.3 for mode in det.modes_.rare)
 
 
 def votes_of(kinds, cuts, rng):

@@ -103,6 +103,16 @@ def test_variants_are_no_news_where_most_families_have_one_and_another_kind_is_a
     assert "unlike all others" in found[6][1]
 
 
+def test_the_largest_of_a_family_of_variants_is_no_variant_of_itself():
+    size = np.array([0.78, 0.06, 0.05, 0.05, 0.03])
+    roles = assign_roles(size, 0.1)
+    assert named(roles) == "eaaaa"
+    found = roles_by_family(roles, size, np.array([0, 1, 1, 1, 2]), 0.1, rows=5000, usual=0)
+    assert named(found) == "eeeea"
+    assert found[1][1].startswith("with its variants 16.0% of the rows")
+    assert found[2][1].startswith("a variant of mode 1")
+
+
 @pytest.mark.parametrize(
     ("family", "max_rare"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import naive_modes
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import coad
 from coad import CoincidenceModes
+from coad.modes import estimator
 from coad.modes.codes import Codes
 from coad.modes.digest import Digest, band_edges
 from coad.modes.logs import Logs
@@ -118,6 +120,29 @@ def test_a_shape_that_always_comes_at_one_place_is_found_too(tmp_path):
     again = coad.load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict_mode(s, q), det.predict_mode(s, q))
     np.testing.assert_allclose(again.score_samples(s[:9], q[:9]), det.score_samples(s[:9], q[:9]), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("clear", "kept", "looked"), [(0.9, (0.5, 0.9), 1), (0.1, (0.5, 0.9), 2), (0.1, (0.9, 0.5), 2)]
+)
+def test_every_point_is_looked_at_if_modes_are_not_clear_and_what_holds_more_is_kept(
+    monkeypatch, clear, kept, looked
+):
+    real, found = estimator.find_modes, []
+
+    def stubbed(*args):
+        number, one = real(*args)
+        found.append(replace(one, kept=kept[len(found)], clear=clear))
+        return number, found[-1]
+
+    monkeypatch.setattr(estimator, "find_modes", stubbed)
+    rng = np.random.default_rng(0)
+    level = np.where(np.arange(400) < 120, 3.0, 0.0)[:, None, None]
+    s, q = (rng.normal(size=(400, 1, 32)) + level for _ in range(2))
+    det = CoincidenceModes(random_state=0, steps=60, n_seeds=2).fit(s, q)
+    assert len(found) == looked
+    assert (det.looks_ == AS_THEY_ARE) == (looked == 2 and kept[1] > kept[0])
+    assert len(det.modes_) == 2
 
 
 def test_windows_of_noise_have_no_modes_and_networks_of_ones_own_see_every_point():

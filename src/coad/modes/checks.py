@@ -111,7 +111,7 @@ def warn_of_columns(rows: NDArray[np.float32], name: str, known: Sequence[str] |
     )
     if len(still):
         warnings.warn(
-            f"{name} has {len(still)} constant columns (first: {first_still}); they tell nothing",
+            f"{name} has {len(still)} constant column{'s' * (len(still) > 1)} (first: {first_still}); they tell nothing",
             CoadWarning,
             stacklevel=4,
         )

@@ -41,6 +41,13 @@ class Found:
     p_value: float
     reason: str = ""
     slow: float = 0.0  #: how much of the coincidence is left if one input is moved in time
+    kept: float = 0.0  #: what the modes that s and q vote for have in common, in nats
+    clear: float = 0.0  #: the same as part of what each vote says
+
+    @property
+    def holds(self) -> tuple[bool, float]:
+        """How much it tells; any mode is more than none."""
+        return bool(self.table), self.kept
 
 
 def described(

@@ -53,6 +53,9 @@ __all__ = ["CoincidenceModes"]
 
 #: Rows from which on batches of convolutions are doubled: the table's noise falls with the batch.
 _MANY = 12_000
+#: Modes are clear if s and q have so much of what they say in common: simulated windows with regimes 0.8 and more, in few
+#: numbers of each; those of the simulated RF station less than 0.1, and 0.14 to 0.17 point by point.
+_CLEAR = 0.5
 #: Rows that tell, of many more, which look at them shows most.
 _LOOKED_AT = 20_000
 
@@ -71,7 +74,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         The rarest mode wanted, as a part of the rows; batches must hold some rows of it.
     net : None, "mnist", "milling", "rf", NetSpec or a pair of NetSpec
         None chooses from the shapes: windows (n, channels, points) are put in few numbers, and seen
-        point by point only if these show no mode; images of more than 256 values are seen by
+        point by point only if these show no clear modes; images of more than 256 values are seen by
         convolutions. Columns that span decades are seen by their logarithm, and codes one by one, if
         that shows more (:mod:`coad.modes.looks`).
     n_seeds : int
@@ -168,21 +171,10 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
         self.contexts_ = None if labels is None else np.unique(labels).tolist()
         self.random_state_ = seed
-        for seen in self._seen(rows_s, rows_q, labels, modes, group, rng):
-            arrays = [shown for _, shown in seen]
-            # Convolutions cost more a row; a batch still holds some rows of the rarest mode wanted.
-            usual = 2048 if arrays[0][0].ndim == arrays[0][1].ndim == 2 else 800 if n < _MANY else 1600
-            batch = min(n, self.batch_size or usual)
-            warn_of_batch(batch, n, self.smallest)
-            options = choose_front(self, arrays, labels, modes, group, rng)
-            task = Task(self, modes, batch, group, time)
-            number, found = find_modes(task, [rows for _, rows in options], rng)
-            chosen, data = options[number]
-            self.looks_, self.fronts_ = seen[chosen][0], data.fronts
-            self.deviations_: Deviations | None
-            found, self.deviations_ = with_deviations(task, found, data, rng)
-            if found.table:
-                break
+        found, looks, data, task = self._best_look(rows_s, rows_q, labels, modes, group, time, rng)
+        self.looks_, self.fronts_ = looks, data.fronts
+        self.deviations_: Deviations | None
+        found, self.deviations_ = with_deviations(task, found, data, rng)
         self._take(found)
         for name, look, front, known in zip(
             "sq", self.looks_, self.fronts_, (self.names_s_, self.names_q_), strict=True
@@ -322,6 +314,31 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         save_modes(self, Path(folder))
 
     # Below: checks and small steps.
+
+    def _best_look(
+        self, s: Any, q: Any, labels: Any, modes: int, group: Any, time: Any, rng: np.random.Generator
+    ) -> tuple[Found, Looks, FrontRows, Task]:
+        """The catalogue that holds most of what is shared, and the look at the rows that it was found by.
+
+        Windows are seen point by point only if few numbers of each show no clear modes: that takes longer.
+        """
+        best: tuple[Found, Looks, FrontRows, Task] | None = None
+        for seen in self._seen(s, q, labels, modes, group, rng):
+            arrays = [shown for _, shown in seen]
+            # Convolutions cost more a row; a batch still holds some rows of the rarest mode wanted.
+            usual = 2048 if arrays[0][0].ndim == arrays[0][1].ndim == 2 else 800 if len(s) < _MANY else 1600
+            batch = min(len(s), self.batch_size or usual)
+            warn_of_batch(batch, len(s), self.smallest)
+            options = choose_front(self, arrays, labels, modes, group, rng)
+            task = Task(self, modes, batch, group, time)
+            number, found = find_modes(task, [rows for _, rows in options], rng)
+            chosen, data = options[number]
+            if best is None or found.holds >= best[0].holds:
+                best = found, seen[chosen][0], data, task
+            if found.clear >= _CLEAR:
+                break
+        assert best is not None
+        return best
 
     def _seen(
         self, s: Any, q: Any, labels: Any, modes: int, group: ArrayLike | None, rng: np.random.Generator

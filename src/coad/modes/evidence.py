@@ -8,7 +8,7 @@ from scipy.stats import hypergeom
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.modes.consensus import joint_counts
 
-__all__ = ["coincident", "global_p_value", "information", "mode_p_values", "slowness"]
+__all__ = ["coincident", "global_p_value", "information", "mode_p_values", "shared_part", "slowness"]
 
 #: A group is no coincidence below so many standard errors. With less than so many times what chance gives, it is
 #: none either if one of its sides goes along so many times better with the other side of another group.
@@ -80,6 +80,21 @@ def information(first: IntArray, second: IntArray) -> float:
     counts = joint_counts(first, second, int(max(first.max(), second.max())) + 1)
     rows, columns = (np.count_nonzero(counts.sum(axis)) for axis in (1, 0))
     return float(_of_table(counts / len(first)) - (rows - 1) * (columns - 1) / (2 * len(first)))
+
+
+def shared_part(first: IntArray, second: IntArray) -> float:
+    """What two choices have in common, as part of what each of them says; 1 where they never differ.
+
+    >>> rng = np.random.default_rng(0)
+    >>> one, other = rng.integers(4, size=(2, 5000))
+    >>> round(shared_part(one, one), 2), abs(round(shared_part(one, other), 2))
+    (1.0, 0.0)
+    """
+    says = [
+        -float((p[p > 0] * np.log(p[p > 0])).sum())
+        for p in (np.bincount(x) / len(x) for x in (first, second))
+    ]
+    return information(first, second) / max(float(np.sqrt(says[0] * says[1])), 1e-12)
 
 
 def _information(

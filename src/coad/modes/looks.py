@@ -87,7 +87,7 @@ _MOST_ROWS = 5_000
 
 
 def looks_at(s: Array32, q: Array32, net: Any) -> list[list[Seen]]:
-    """Looks to choose from and what they show, the simplest first; if that is no mode, the next list is for trying.
+    """Looks to choose from and what they show, the simplest first; if these are no clear modes, the next list is for trying.
 
     Networks of one's own see the rows as they are, and so do those of images that are not small.
     """

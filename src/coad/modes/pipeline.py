@@ -93,7 +93,7 @@ class _Fit:
         self.plan = plan if most_steps is None else replace(plan, steps=min(plan.steps, most_steps))
         steps = _LABEL_STEPS if self.data.flat else self.plan.steps // 2
         self.short = replace(self.plan, steps=min(self.plan.steps, steps))
-        self.shared = self.kept = 0.0
+        self.shared = self.kept = self.clear = 0.0
         self.nothing: Found | None = None
 
     def begin(self) -> None:
@@ -142,8 +142,8 @@ class _Fit:
             self._end_with("all candidates for modes overlap")
             return
         self.mode = consensus.merged_into(self.pieces, self.labels, a.shape[1])
-        a, b = self._pooled()
-        self.kept = evidence.information(a.argmax(1), b.argmax(1))
+        a, b = (votes.argmax(1) for votes in self._pooled())
+        self.kept, self.clear = evidence.information(a, b), evidence.shared_part(a, b)
 
     def end(self) -> Found:
         """The second round: teach again, describe."""
@@ -177,7 +177,7 @@ class _Fit:
             self.p_value,
             self.rng,
         )
-        return replace(found, slow=self.slow)
+        return replace(found, slow=self.slow, kept=self.kept, clear=self.clear) if found.table else found
 
     def _end_with(self, reason: str) -> None:
         self.nothing = nothing_found(self.blueprints, len(self.data), self.p_value, reason)

@@ -171,7 +171,11 @@ def roles_by_family(
         larger = int(np.where(family == family[k], size, 0.0).argmax())
         name = larger if number is None else number[larger]
         why = f"{having} of {large} families have some" if usual else "hardly any gap lies between them"
-        what = f"a variant of mode {name}" if larger != k else f"with its variants {whole[family[k]]:.1%} of the rows"
+        what = (
+            f"a variant of mode {name}"
+            if larger != k
+            else f"with its variants {whole[family[k]]:.1%} of the rows"
+        )
         found[k] = ("regime", f"{what}; {why}")
     return found
 
