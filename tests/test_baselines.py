@@ -248,7 +248,9 @@ def test_an_unknown_method_is_answered_with_the_nearest_names():
 def test_all_leaves_out_what_the_data_cannot_have():
     names = {m.name for m in chosen_methods(["all"], "digits", regimes=False, labelled=False)}
     assert names.isdisjoint({"expert", "snn", "vae-healthy", "coad-plain"})
-    assert {"coad", "ocsvm", "dghl"} <= names
+    assert {"coad", "modes", "ocsvm", "dghl"} <= names
+    assert "modes" not in {m.name for m in chosen_methods(["all"], "rf", regimes=False, labelled=True)}
+    assert [m.name for m in chosen_methods(["modes"], "rf", regimes=False, labelled=True)] == ["modes"]
     assert [m.name for m in chosen_methods(["snn"], "digits", regimes=False, labelled=False)] == ["snn"]
 
 

@@ -79,6 +79,7 @@ class _Omni(nn.Module):
     def forward(self, x: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """−log p(x | z) and the divergence of each row, both per number of the window."""
         state, _ = self.encoder(x)
+        flows = self._flows()
         z = x.new_zeros(len(x), self.latent)
         latents, log_q, before = [], x.new_zeros(len(x)), []
         for t in range(x.shape[1]):
@@ -91,7 +92,7 @@ class _Omni(nn.Module):
                 noise = torch.randn(mean.shape, generator=generator)
             before.append(z)
             log_q = log_q - (0.5 * noise.square() + log_dev + _HALF_LOG_2PI).sum(1)
-            z, log_det = self._flow(mean + noise * log_dev.exp())
+            z, log_det = _flown(flows, mean + noise * log_dev.exp())
             log_q = log_q - log_det
             latents.append(z)
         path, last = torch.stack(latents, 1), torch.stack(before, 1)
@@ -103,13 +104,21 @@ class _Omni(nn.Module):
         size = x.shape[1] * x.shape[2]
         return miss.sum(dim=(1, 2)) / size, (log_q - log_prior) / size
 
-    def _flow(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Planar flows, kept invertible by bounding u·w from below."""
-        log_det = z.new_zeros(len(z))
+    def _flows(self) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """u, w, b and u·w of each planar flow, kept invertible by bounding u·w from below."""
+        found = []
         for u, w, b in zip(self.flow_u, self.flow_w, self.flow_b, strict=True):
             uw = u @ w
             u = u + (F.softplus(uw) - 1.0 - uw) * w / w.square().sum().clamp_min(1e-8)
-            h = torch.tanh(z @ w + b)
-            log_det = log_det + torch.log1p((1 - h.square()) * (u @ w))
-            z = z + h[:, None] * u
-        return z, log_det
+            found.append((u, w, b, u @ w))
+        return found
+
+
+def _flown(flows: list[tuple[Tensor, Tensor, Tensor, Tensor]], z: Tensor) -> tuple[Tensor, Tensor]:
+    """z after all flows, and the logarithm of how much they stretch space there."""
+    log_det = z.new_zeros(len(z))
+    for u, w, b, uw in flows:
+        h = torch.tanh(z @ w + b)
+        log_det = log_det + torch.log1p((1 - h.square()) * uw)
+        z = z + h[:, None] * u
+    return z, log_det

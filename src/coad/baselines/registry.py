@@ -21,7 +21,8 @@ class Method:
     """One row of the table.
 
     ``labels`` says what it uses labels for in training ("" for nothing): such a method is a ceiling or
-    has an advantage, and is not a peer. ``make(seed, quick, setting)`` gives a fresh, unfitted one; ``setting``
+    has an advantage, and is not a peer. ``only`` names the one data set that it is made for, ``slow`` one on which it
+    takes minutes: there it must be asked for by name. ``make(seed, quick, setting)`` gives a fresh, unfitted one; ``setting``
     are the networks' (net, augment, epochs) for this data set. ``reduced`` ones see rows of many numbers by
     principal components: kernels and neighbours see the same distances but for noise, in seconds, not hours.
     """
@@ -32,6 +33,7 @@ class Method:
     make: Callable[[int, bool, dict[str, Any]], Any]
     labels: Literal["", "all", "healthy"] = ""
     only: str = ""
+    slow: str = ""
     reduced: bool = False
 
 
@@ -112,7 +114,7 @@ def _modes(seed: int, quick: bool, setting: dict[str, Any]) -> Any:
 _ALL = (
     Method("coad", "CoAD", "coincidence", _coad),
     Method("coad-plain", "CoAD without regimes", "coincidence", _coad),
-    Method("modes", "Coincident modes", "catalogue", _modes),
+    Method("modes", "Coincident modes", "catalogue", _modes, slow="rf"),
     Method("ocsvm", "OCSVM", "one input", _classical("ocsvm"), reduced=True),
     Method("iforest", "Isolation forest", "one input", _classical("iforest"), reduced=True),
     Method("lof", "LOF", "one input", _classical("lof"), reduced=True),
@@ -135,7 +137,7 @@ METHODS: dict[str, Method] = {method.name: method for method in _ALL}
 
 
 def chosen_methods(names: Sequence[str], data: str, *, regimes: bool, labelled: bool) -> list[Method]:
-    """The methods named that make sense for these data; ``all`` stands for every one of them.
+    """The methods named that make sense for these data; ``all`` stands for every one of them but slow ones.
 
     A method that is asked for by name is kept, even if it must fail: its row will say why.
 
@@ -158,6 +160,7 @@ def chosen_methods(names: Sequence[str], data: str, *, regimes: bool, labelled: 
     for method in METHODS.values():
         sensible = (
             (not method.only or method.only == data)
+            and method.slow != data
             and (regimes or method.name != "coad-plain")
             and (labelled or not method.labels)
         )
