@@ -27,6 +27,7 @@ __all__ = [
     "clearest",
     "compact",
     "groups",
+    "joining",
     "joint_counts",
     "matched",
     "merged_into",
@@ -164,6 +165,15 @@ def merged_into(before: IntArray, after: IntArray, modes: int) -> IntArray:
     found = np.full(modes, -1)
     found[before[known]] = after[known]
     return found
+
+
+def joining(mode: IntArray) -> FloatArray:
+    """What votes for pieces are multiplied by to be votes for the modes that these became; -1: for none.
+
+    >>> (np.array([[0.2, 0.3, 0.5]]) @ joining(np.array([0, 0, -1]))).tolist()
+    [[0.5]]
+    """
+    return np.asarray(np.eye(int(mode.max()) + 1)[np.maximum(mode, 0)] * (mode >= 0)[:, None])
 
 
 def clearest(clarity: FloatArray, labels: IntArray, least: float) -> IntArray:

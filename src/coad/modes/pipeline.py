@@ -184,7 +184,7 @@ class _Fit:
 
     def _pooled(self) -> tuple[FloatArray, FloatArray]:
         """The votes after the first round for the modes that the pieces became."""
-        joined = np.eye(int(self.labels.max()) + 1)[np.maximum(self.mode, 0)] * (self.mode >= 0)[:, None]
+        joined = consensus.joining(self.mode)
         return self.votes[0] @ joined, self.votes[1] @ joined
 
     def _bar(self, steps: int) -> Progress:
@@ -291,8 +291,9 @@ def _merged(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None) -
     """Labels after merging the modes that are one.
 
     They are, if the inputs confuse them, if many rows belong to both and no clear gap lies between them, or if
-    there is no gap at all. Without ``gaps`` nothing is known of these.
+    there is no gap at all. Without ``gaps`` nothing is known of these. What is left of a crowd is one, too.
     """
+    pieces = labels
     counts = consensus.joint_counts(a.argmax(1), b.argmax(1), a.shape[1])
     group = merging.merge_map(counts, _INDEPENDENT, _apart(gaps, labels), least=_NEGLIGIBLE)
     joined = np.eye(int(group.max()) + 1)[group]
@@ -303,6 +304,10 @@ def _merged(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None) -
     sure /= sure.sum(1, keepdims=True)
     group = merging.merge_overlapping(sure, _OVERLAP, _overlap_of_one(gaps, labels))
     merged = consensus.compact(consensus.renumbered(labels, group))
+    joined = consensus.joining(consensus.merged_into(pieces, merged, a.shape[1]))
+    first, second = (a @ joined).argmax(1), (b @ joined).argmax(1)
+    group = merging.merge_crowd(consensus.joint_counts(first, second, joined.shape[1]))
+    merged = consensus.renumbered(merged, group)
     return merged if gaps is None or merged.max() < 1 else gaps.merged(merged)
 
 
@@ -325,8 +330,6 @@ def _taught_again(
 ) -> IntArray:
     """The examples of the second round: modes that are one merged, without rows that are much less clear than others."""
     merged = _merged(a, b, labels, gaps)
-    known = labels >= 0
-    joined = np.zeros((a.shape[1], int(merged.max()) + 1))
-    joined[labels[known], merged[known]] = 1.0
+    joined = consensus.joining(consensus.merged_into(labels, merged, a.shape[1]))
     clarity = consensus.posterior(a @ joined, b @ joined, consensus.part_of_rows(merged))[1]
     return consensus.clearest(clarity, merged, clear)
