@@ -198,6 +198,13 @@ def test_the_rf_table_prints_the_papers_numbers_and_says_that_data_are_simulated
     assert "event: trip" in text
 
 
+def test_a_beta_that_peers_do_not_have_is_refused(tmp_path):
+    asked = ["reproduce", "milling", "--peers", "--beta", "2", "--out", str(tmp_path / "page.html")]
+    result = CliRunner().invoke(app, asked)
+    assert result.exit_code != 0
+    assert "leave --beta out" in f"{result.output} {result.exception}"
+
+
 def planted_file(path, seed=0, n=400):
     rng = np.random.default_rng(seed)
     event = rng.random(n) < 0.15

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coad.cli._print import number, out, table
+from coad.exceptions import InputError
 
 if TYPE_CHECKING:
     from coad.experiments._learned import LearnedResult
@@ -138,6 +139,8 @@ def milling(
 
     check_writable(output)
     if peers:
+        if beta != 1.0:
+            raise InputError("with --peers all methods are judged by F1; leave --beta out")
         from coad.cli._peers import reproduce_milling_peers
 
         reproduce_milling_peers(splits, data, quick=quick, seed=seed, output=output)
