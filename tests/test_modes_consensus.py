@@ -166,15 +166,3 @@ def test_modes_that_are_surely_independent_are_one_whatever_lies_between_them():
     assert merging.merge_map(alike, 0.15, apart).tolist() == [0, 1]
     never = np.array([[500, 30], [6, 0]])  # κ is 0, but by chance there would be no vote either
     assert merging.merge_map(never, 0.15, apart).tolist() == [0, 1]
-
-
-def test_a_crowd_is_one_and_modes_that_are_seen_are_not():
-    rng = np.random.default_rng(0)
-    kind = rng.choice(5, size=4000, p=[0.3, 0.3, 0.3, 0.05, 0.05])
-    # Of kinds 0 to 2 each input has one by itself; 3 and 4 are seen in both, 4 in three rows of four.
-    first, second = (np.where(kind < 3, rng.integers(3, size=4000), kind) for _ in range(2))
-    second = np.where((kind == 4) & (rng.random(4000) < 0.25), rng.integers(3, size=4000), second)
-    assert merging.merge_crowd(consensus.joint_counts(first, second, 5)).tolist() == [0, 0, 0, 1, 2]
-    regimes = np.diag([1500, 1500, 50]) + 20
-    assert merging.merge_crowd(regimes).tolist() == [0, 1, 2]
-    assert merging.merge_crowd(np.array([[900, 30], [30, 1]])).tolist() == [0, 1], "one vote says little"

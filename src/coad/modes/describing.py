@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from coad._typing import FloatArray, IntArray
-from coad.modes import consensus
+from coad.modes import consensus, evidence
 from coad.modes.catalogue import ModeTable, describe
 from coad.modes.families import families
 from coad.modes.gaps import gaps_among, projected_gaps
@@ -23,8 +23,8 @@ __all__ = ["LEAST_ROWS", "Found", "described", "nothing_found"]
 
 #: Rows that families of modes are asked of.
 _FAMILY_ROWS = 20_000
-#: A small mode with a lower P̂ is none: of the rows in which the inputs meet, most do by chance.
-_MOSTLY = 0.5
+#: A small mode is none if more than this part of its rows would be there by chance.
+_BY_CHANCE = 0.5
 #: A mode of fewer rows is not worth a line.
 LEAST_ROWS = 5
 
@@ -77,12 +77,13 @@ def described(
     rows = np.flatnonzero(fold < len(a))  # with a single member, only its held-out rows are honest
     honest_a, honest_b = a[fold[rows], rows], b[fold[rows], rows]
     codes = None if data.context is None else data.context.numpy()[rows]
+    chance = evidence.part_by_chance(honest_a, honest_b, sizes, codes)
     found = [
         mode
         for mode in describe(honest_a, honest_b, labels, sure, own, codes)
         if mode.rows >= LEAST_ROWS
         and mode.p_value <= model.significance / k
-        and (mode.precision_hat >= _MOSTLY or mode.size > model.max_rare)
+        and (chance[mode.mode] <= _BY_CHANCE or mode.size > model.max_rare)
     ]
     if len(found) < 2:
         return nothing_found(

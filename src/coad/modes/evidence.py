@@ -6,9 +6,17 @@ import numpy as np
 from scipy.stats import hypergeom
 
 from coad._typing import BoolArray, FloatArray, IntArray
-from coad.modes.consensus import joint_counts
+from coad.modes.consensus import joint_counts, relabelled
 
-__all__ = ["coincident", "global_p_value", "information", "mode_p_values", "shared_part", "slowness"]
+__all__ = [
+    "coincident",
+    "global_p_value",
+    "information",
+    "mode_p_values",
+    "part_by_chance",
+    "shared_part",
+    "slowness",
+]
 
 #: A group is no coincidence below so many standard errors. With less than so many times what chance gives, it is
 #: none either if one of its sides goes along so many times better with the other side of another group.
@@ -22,6 +30,36 @@ def mode_p_values(counts: IntArray) -> FloatArray:
     return np.asarray(hypergeom.sf(joint - 1, n, counts.sum(1), counts.sum(0)), dtype=np.float64)
 
 
+def part_by_chance(
+    a: FloatArray, b: FloatArray, size: FloatArray, context: IntArray | None = None, permutations: int = 5
+) -> FloatArray:
+    """The part of each mode's rows that would be in it, too, if q's rows were shuffled (within the context), (K,).
+
+    >>> rng = np.random.default_rng(0)
+    >>> kind = rng.choice(3, size=2000, p=[0.45, 0.45, 0.1])  # 2 is seen by both, 0 and 1 by each for itself
+    >>> a, b = (np.eye(3)[np.where(kind < 2, rng.integers(2, size=2000), 2)] for _ in range(2))
+    >>> part_by_chance(a, b, np.array([0.3, 0.3, 0.1])).round(1).tolist()
+    [0.9, 0.9, 0.1]
+    """
+    rng = np.random.default_rng(len(a))  # any order will do, the same one each time
+
+    def rows_of(other: FloatArray) -> FloatArray:
+        label = relabelled(a, other, size)
+        return np.bincount(label[label >= 0], minlength=len(size)).astype(np.float64)
+
+    shuffled = np.mean([rows_of(b[_shuffled(len(b), context, rng)]) for _ in range(permutations)], axis=0)
+    return np.asarray(shuffled / np.maximum(rows_of(b), 1.0))
+
+
+def _shuffled(n: int, code: IntArray | None, rng: np.random.Generator) -> IntArray:
+    """An order of the rows in which each stays within its context."""
+    if code is None:
+        return rng.permutation(n)
+    order = np.empty(n, dtype=np.int64)
+    order[np.argsort(code, kind="stable")] = np.lexsort((rng.random(n), code))
+    return order
+
+
 def global_p_value(
     choices: list[tuple[IntArray, IntArray]],
     k: int,
@@ -33,14 +71,7 @@ def global_p_value(
     true = _information(choices, k)
     reached = 0
     for _ in range(permutations):
-        orders = []
-        for (_, b), code in zip(choices, strata, strict=True):
-            order = np.empty(len(b), dtype=np.int64)
-            if code is None:
-                order = rng.permutation(len(b))
-            else:
-                order[np.argsort(code, kind="stable")] = np.lexsort((rng.random(len(b)), code))
-            orders.append(order)
+        orders = [_shuffled(len(b), code, rng) for (_, b), code in zip(choices, strata, strict=True)]
         reached += _information(choices, k, orders) >= true
     return (1 + reached) / (1 + permutations)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from coad._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Apart", "Limit", "agreement", "merge_crowd", "merge_map", "merge_overlapping", "union_loss"]
+__all__ = ["Apart", "Limit", "agreement", "merge_map", "merge_overlapping", "union_loss"]
 
 #: Whether two sets of modes must not be merged.
 Apart = Callable[[IntArray, IntArray], bool]
@@ -26,8 +26,6 @@ Limit = Callable[[IntArray, IntArray], float]
 #: Modes between which κ is below so many standard errors are one, whatever lies between them, if so many joint votes for
 #: each would come by chance: with fewer, that there are no more than these says little.
 _NOTHING, _TOLD = 2.0, 5.0
-#: A mode with less than this part of the P̂ that it could have is part of a crowd.
-_MOSTLY = 0.5
 #: Of two sets that are one, some two modes overlap at least this part of what the sets must.
 _NEARLY = 0.75
 
@@ -85,25 +83,6 @@ def merge_map(
         group[group == m] = k
         group[group > m] -= 1
     return group
-
-
-def merge_crowd(counts: IntArray) -> IntArray:
-    """New number of each mode after making one of all that s and q meet in mostly by chance.
-
-    They are the crowd: what is seen of a row in one input says little of what is seen in the other, but that it is no row of
-    another mode. P̂ of a mode, were it never mistaken, is what is left of the rows: it has less than half of that.
-
-    >>> merge_crowd(np.array([[40, 30, 1], [30, 40, 1], [1, 1, 30]])).tolist()
-    [0, 0, 1]
-    """
-    n = max(int(counts.sum()), 1)
-    joint, s, q = counts.diagonal(), counts.sum(1), counts.sum(0)
-    chance = s * q / n
-    weak = (joint - chance < _MOSTLY * (1.0 - np.sqrt(s * q) / n) * joint) & (chance >= _TOLD)
-    group = np.arange(len(counts))
-    if weak.sum() > 1:
-        group[weak] = group[weak].min()
-    return np.unique(group, return_inverse=True)[1]
 
 
 def union_loss(counts: IntArray) -> FloatArray:

@@ -291,9 +291,8 @@ def _merged(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None) -
     """Labels after merging the modes that are one.
 
     They are, if the inputs confuse them, if many rows belong to both and no clear gap lies between them, or if
-    there is no gap at all. Without ``gaps`` nothing is known of these. What is left of a crowd is one, too.
+    there is no gap at all. Without ``gaps`` nothing is known of these.
     """
-    pieces = labels
     counts = consensus.joint_counts(a.argmax(1), b.argmax(1), a.shape[1])
     group = merging.merge_map(counts, _INDEPENDENT, _apart(gaps, labels), least=_NEGLIGIBLE)
     joined = np.eye(int(group.max()) + 1)[group]
@@ -304,10 +303,6 @@ def _merged(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None) -
     sure /= sure.sum(1, keepdims=True)
     group = merging.merge_overlapping(sure, _OVERLAP, _overlap_of_one(gaps, labels))
     merged = consensus.compact(consensus.renumbered(labels, group))
-    joined = consensus.joining(consensus.merged_into(pieces, merged, a.shape[1]))
-    first, second = (a @ joined).argmax(1), (b @ joined).argmax(1)
-    group = merging.merge_crowd(consensus.joint_counts(first, second, joined.shape[1]))
-    merged = consensus.renumbered(merged, group)
     return merged if gaps is None or merged.max() < 1 else gaps.merged(merged)
 
 
