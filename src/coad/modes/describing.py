@@ -23,7 +23,7 @@ __all__ = ["LEAST_ROWS", "Found", "described", "nothing_found"]
 
 #: Rows that families of modes are asked of.
 _FAMILY_ROWS = 20_000
-#: A small mode is none if more than this part of its rows would be there by chance.
+#: A small mode is not called rare if more than this part of its rows would be in it by chance.
 _BY_CHANCE = 0.5
 #: A mode of fewer rows is not worth a line.
 LEAST_ROWS = 5
@@ -81,15 +81,16 @@ def described(
     found = [
         mode
         for mode in describe(honest_a, honest_b, labels, sure, own, codes)
-        if mode.rows >= LEAST_ROWS
-        and mode.p_value <= model.significance / k
-        and (chance[mode.mode] <= _BY_CHANCE or mode.size > model.max_rare)
+        if mode.rows >= LEAST_ROWS and mode.p_value <= model.significance / k
     ]
     if len(found) < 2:
         return nothing_found(
             blueprints, len(labels), p_value, "no mode holds on rows that training did not see"
         )
-    listed = np.array([mode.mode for mode in found])
+    # Such a mode is no event in most of its rows, and its size is no measure for those of others.
+    weak = [mode for mode in found if mode.size <= model.max_rare and chance[mode.mode] > _BY_CHANCE]
+    found = [mode for mode in found if mode not in weak]
+    listed = np.array([mode.mode for mode in found], dtype=np.int64)
     roles = assign_roles(
         np.array([mode.size for mode in found]),
         model.max_rare,
@@ -104,7 +105,10 @@ def described(
         table = _by_family(
             model.max_rare, table, data, mean, labels, isolation, spread, agreed, rng.spawn(1)[0]
         )
-    return Found(duo, blueprints, table, sizes, labels, p_value)
+    named = [
+        replace(mode, reason=f"{chance[mode.mode]:.0%} of its rows would be in it by chance") for mode in weak
+    ]
+    return Found(duo, blueprints, ModeTable.rarest_first([*table, *named]), sizes, labels, p_value)
 
 
 def nothing_found(blueprints: tuple[Blueprint, Blueprint], n: int, p_value: float, reason: str) -> Found:
