@@ -24,7 +24,7 @@ class Method:
     has an advantage, and is not a peer. ``only`` names the one data set that it is made for, ``slow`` one on which it
     takes minutes: there it must be asked for by name. ``make(seed, quick, setting)`` gives a fresh, unfitted one; ``setting``
     are the networks' (net, augment, epochs) for this data set. ``reduced`` ones see rows of many numbers by
-    principal components: kernels and neighbours see the same distances but for noise, in seconds, not hours.
+    their principal components (:class:`~coad.baselines.rows.Sides`).
     """
 
     name: str

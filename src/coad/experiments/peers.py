@@ -197,20 +197,23 @@ def to_markdown(lines: Sequence[Line], digits: int = 3) -> str:
     return "\n".join(text) + "\n"
 
 
+_SECONDS = (
+    "s: seconds for fitting and scoring a split; what methods share (scaling, principal components) counts for the first "
+    "of them."
+)
 #: What the columns are.
 LEGEND = (
     "Own F1: at the method's own threshold. Our F1: at the two thresholds that coincidence sets on training scores "
     "without labels. Best F1: at the best threshold or pair of thresholds for the test labels, which nobody has in "
     "practice. Mean ± standard deviation over splits. A * marks methods that use labels in training. One-input "
     "methods are run on each input (score, stack) and on the stack (stack, score); the strategy with the better best "
-    "F1 is shown. s: seconds for fitting and scoring a split; what methods share (scaling, principal components) counts "
-    "for the first of them."
+    f"F1 is shown. {_SECONDS}"
 )
 #: The same for data without labels.
 LEGEND_WITHOUT_LABELS = (
     "No labels: nothing can be judged. Flagged: the part of the test rows that a method flags, at the two thresholds that "
-    "coincidence sets on training scores, or, where it has one score only, at its own. s: seconds for fitting and scoring a split; what methods share "
-    "(scaling, principal components) counts for the first of them."
+    "coincidence sets on training scores, or, where it has one score only, at its own. "
+    f"{_SECONDS}"
 )
 
 

@@ -88,8 +88,9 @@ def described(
             blueprints, len(labels), p_value, "no mode holds on rows that training did not see"
         )
     # Such a mode is no event in most of its rows, and its size is no measure for those of others.
-    weak = [mode for mode in found if mode.size <= model.max_rare and chance[mode.mode] > _BY_CHANCE]
-    found = [mode for mode in found if mode not in weak]
+    small = [mode for mode in found if mode.size <= model.max_rare]
+    weak = {mode.mode: mode for mode in small if chance[mode.mode] > _BY_CHANCE}
+    found = [mode for mode in found if mode.mode not in weak]
     listed = np.array([mode.mode for mode in found], dtype=np.int64)
     roles = assign_roles(
         np.array([mode.size for mode in found]),
@@ -106,7 +107,8 @@ def described(
             model.max_rare, table, data, mean, labels, isolation, spread, agreed, rng.spawn(1)[0]
         )
     named = [
-        replace(mode, reason=f"{chance[mode.mode]:.0%} of its rows would be in it by chance") for mode in weak
+        replace(mode, reason=f"{chance[number]:.0%} of its rows would be in it by chance")
+        for number, mode in weak.items()
     ]
     return Found(duo, blueprints, ModeTable.rarest_first([*table, *named]), sizes, labels, p_value)
 
