@@ -8,8 +8,8 @@ from dataclasses import replace
 from benchmarks._results import record, table
 from benchmarks.mnist import collapsed_starts
 from coad.exceptions import CoadWarning
-from coad.experiments._learned import beta_text
-from coad.experiments.digits import RECIPES, reproduce_digits
+from coad.research.experiments._learned import beta_text
+from coad.research.experiments.digits import RECIPES, reproduce_digits
 
 STARTS = 20
 

@@ -20,9 +20,9 @@ TESTED = 300  # events of the deletion test
 
 
 def run() -> None:
-    from coad.datasets.rf_station import simulate
-    from coad.experiments.rf import SETTING
-    from coad.learned import CoAD
+    from coad.learned.estimator import CoAD
+    from coad.research.datasets.rf_station import simulate
+    from coad.research.experiments.rf import SETTING
 
     train = simulate(WINDOWS, random_state=TRAINED)
     with warnings.catch_warnings():
@@ -43,7 +43,7 @@ def run() -> None:
 
 
 def _why(det: Any, new: Any) -> list[tuple[str, str]]:
-    from coad.explain import deletion_test, explain
+    from coad.events.explain import deletion_test, explain
 
     flags = det.predict(new.s, new.q)
     rows = np.flatnonzero(flags & new.label)[:TESTED]
@@ -59,8 +59,8 @@ def _why(det: Any, new: Any) -> list[tuple[str, str]]:
 
 
 def _sorted(det: Any, new: Any, seed: int) -> tuple[str, ...]:
-    from coad._kind_features import event_features
-    from coad.kinds import find_kinds
+    from coad.events.kind_features import event_features
+    from coad.events.kinds import find_kinds
 
     kinds = find_kinds(det, new.s, new.q)
     rows, true_event = kinds.rows, new.label[kinds.rows]

@@ -7,7 +7,7 @@ from scipy.signal import lfilter
 
 from benchmarks._results import record, table
 from coad import Moments, fbeta_hat, precision_hat, select_thresholds
-from coad.datasets.synthetic import independent_noise, synthetic_outliers
+from coad.research.datasets.synthetic import independent_noise, synthetic_outliers
 
 
 def run() -> None:

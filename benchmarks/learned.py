@@ -11,12 +11,12 @@ from torch import nn
 
 from benchmarks._results import record, table
 from coad import CoAD, CoincidenceLoss
-from coad.datasets.digits import load_digits_split
-from coad.datasets.mnist import mnist_pairs
-from coad.datasets.synthetic import synthetic_windows
+from coad.core.metric import Moments, fbeta_hat
 from coad.exceptions import CoadWarning
-from coad.metric import Moments, fbeta_hat
-from coad.nets import NormalisedHead
+from coad.learned.nets import NormalisedHead
+from coad.research.datasets.digits import load_digits_split
+from coad.research.datasets.mnist import mnist_pairs
+from coad.research.datasets.synthetic import synthetic_windows
 
 RATE, ALPHA, VALIDATION = 4e-3, 0.15, 0.1
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 
 from benchmarks._results import record, table
-from coad.experiments._learned import LearnedResult, beta_text
-from coad.experiments.mnist import PAPER_TABLE, reproduce_mnist
+from coad.research.experiments._learned import LearnedResult, beta_text
+from coad.research.experiments.mnist import PAPER_TABLE, reproduce_mnist
 
 HEAD = ("run", "β", "0", "1", "2", "3", "validation F̂ of the starts", "collapsed", "time, all β")
 NOTE = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from benchmarks._results import record, table
 from benchmarks.mnist import HEAD, NOTE, measured
-from coad.experiments.mnist import RECIPES
+from coad.research.experiments.mnist import RECIPES
 
 PAPER_EPOCHS = RECIPES["paper"].epochs
 

@@ -31,7 +31,7 @@ def run() -> None:
 
 
 def _rare() -> str:
-    from coad.experiments.modes import run_modes
+    from coad.research.experiments.modes import run_modes
 
     rows = run_modes(["digits"], progress=print)
     try:
@@ -112,7 +112,7 @@ def _plants(seeds: tuple[int, ...] = (11, 12, 13)) -> str:
 def _mnist(pairs: int = 40_000, fresh: int = 20_000, random_state: int = 0) -> str:
     """Kinds among the paper's pairs, judged on pairs of images that the fit has not seen."""
     from coad import CoincidenceModes
-    from coad.datasets.mnist import load_mnist, mnist_pairs
+    from coad.research.datasets.mnist import load_mnist, mnist_pairs
 
     drawn = []
     for split, count in (("train", pairs), ("test", fresh)):
@@ -175,7 +175,7 @@ def _noise(draws: int = 200) -> str:
 
 def _time() -> str:
     from coad import CoAD, CoincidenceModes
-    from coad.experiments.modes import rare_digit
+    from coad.research.experiments.modes import rare_digit
 
     rows = []
     noise = np.random.default_rng(0)

@@ -159,8 +159,8 @@ def _by_nature(folder: Path) -> str:
 def _found(s: FloatArray, q: FloatArray, rare: BoolArray) -> tuple[float, float, float, float, float]:
     """F1 of the forest on the weaker input, of the majority modes, and of what is called rare; modes; seconds."""
     from coad import CoincidenceModes
-    from coad.baselines.strategies import f1
-    from coad.experiments.modes import majority_modes
+    from coad.research.baselines.strategies import f1
+    from coad.research.experiments.modes import majority_modes
 
     start = time.perf_counter()
     with warnings.catch_warnings():

@@ -10,11 +10,11 @@ import os
 from pathlib import Path
 
 from benchmarks._results import record, table
-from coad.cli._peers import PAPER_MILLING
-from coad.cli.bench import verdict
-from coad.experiments.peer_data import NAMES, bench_data
-from coad.experiments.peers import LEGEND, PeersRun, run_peers, to_markdown
-from coad.experiments.rf import DIFFERENCE, PAPER_F1, TEST_SIZE
+from coad.research.commands.bench import verdict
+from coad.research.commands.peers import PAPER_MILLING
+from coad.research.experiments.peer_data import NAMES, bench_data
+from coad.research.experiments.peers import LEGEND, PeersRun, run_peers, to_markdown
+from coad.research.experiments.rf import DIFFERENCE, PAPER_F1, TEST_SIZE
 
 #: Settings were chosen on simulations with the seeds 101 and 102; an earlier choice had looked at seed 0.
 SPLITS, SEED = 5, 1

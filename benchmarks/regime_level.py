@@ -62,8 +62,8 @@ def _thresholds(sets: int = 200, n: int = 5000) -> str:
 
 
 def _learned(sets: int = 20, n: int = 3000) -> str:
-    from coad.learned import CoAD
-    from coad.regimes import second_opinion
+    from coad.learned.estimator import CoAD
+    from coad.workflows.regimes import second_opinion
 
     rows = []
     for given in (True, False):

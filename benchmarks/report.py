@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks._results import record, table
-from coad.io.layout import Layout
-from coad.learned import CoAD
-from coad.recipe import Recipe
+from coad.data.layout import Layout
+from coad.learned.estimator import CoAD
+from coad.report.data import RowStore, Scored
 from coad.report.model_report import write_model_report
-from coad.report.report_data import RowStore, Scored
+from coad.workflows.recipe import Recipe
 
 SHAPE = (2, 32)
 RECIPE = Recipe(Layout(s=("s1", "s2"), q=("q1", "q2"), time="t", window=32))

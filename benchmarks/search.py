@@ -13,8 +13,8 @@ import numpy as np
 
 from benchmarks._results import record, table
 from coad import select_thresholds
-from coad._search import PairSearch
-from coad.datasets.synthetic import synthetic_outliers
+from coad.core.search import PairSearch
+from coad.research.datasets.synthetic import synthetic_outliers
 
 BETAS = (0, 0.05, 1, 10, math.inf)
 
@@ -95,7 +95,7 @@ def _speed() -> str:
 
 def _memory() -> str:
     code = (
-        "import resource\nfrom coad._search import PairSearch\nfrom coad.datasets.synthetic import synthetic_outliers\n"
+        "import resource\nfrom coad.core.search import PairSearch\nfrom coad.research.datasets.synthetic import synthetic_outliers\n"
         "PairSearch(*synthetic_outliers(1000, random_state=0)[:2]).maximise(beta=1, alpha=0.05)\n"
         "data = synthetic_outliers(4_761_905, random_state=1)\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"

@@ -16,8 +16,8 @@ import pyarrow.csv
 
 from benchmarks._results import record, table
 from coad.exceptions import CoadWarning
-from coad.learned import CoAD
-from coad.slices import _devices, propose_slices
+from coad.learned.estimator import CoAD
+from coad.workflows.slices import _devices, propose_slices
 
 SEEDS, RANDOM_SPLITS = 3, 20
 

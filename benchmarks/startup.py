@@ -14,7 +14,7 @@ def run() -> None:
     for name, code in (
         ("python -c pass", "pass"),
         ("import coad", "import coad"),
-        ("coad --help", "import sys; sys.argv = ['coad', '--help']; from coad.cli import main; main()"),
+        ("coad --help", "import sys; sys.argv = ['coad', '--help']; from coad.__main__ import main; main()"),
     ):
         times = [_timed(code) for _ in range(5)]
         rows.append((f"`{name}`", f"{min(times):.2f} s"))

@@ -42,8 +42,8 @@ def peak():
 _SCORE = """
 import json, sys, time
 PEAK
-from coad.recipe import load_model
-from coad.scoring import Source, score_files
+from coad.workflows.recipe import load_model
+from coad.workflows.scoring import Source, score_files
 model, recipe = load_model(Path(sys.argv[1]))
 before = peak()
 start = time.perf_counter()
@@ -66,7 +66,7 @@ def run() -> None:
 #: The search in passes, or in memory, in a process of its own.
 _THRESHOLDS = """
 import json, sys, time
-from coad.io.tables import iter_columns, read_columns
+from coad.data.tables import iter_columns, read_columns
 PEAK
 passes = 0
 def batches():
@@ -75,8 +75,8 @@ def batches():
     for batch in iter_columns(sys.argv[1], ["s", "q"], 262_144):
         yield batch["s"], batch["q"], None
 settings = {"beta": float(sys.argv[3])}
-from coad.thresholds import select_thresholds
-from coad.streamed import stream_thresholds
+from coad.thresholds.selection import select_thresholds
+from coad.thresholds.out_of_core import stream_thresholds
 few = __import__("numpy").random.default_rng(0).random((2, 1000))
 select_thresholds(*few), stream_thresholds(lambda: [(*few, None)], max_rows=50)  # compiled before the clock starts
 before = peak()
@@ -159,9 +159,9 @@ def _make(folder: Path, gigabytes: float) -> tuple[int, int]:
 
 
 def _fit(folder: Path) -> None:
-    from coad.fitting import Training, fit_files
-    from coad.io import Layout
-    from coad.scoring import Source
+    from coad.data import Layout
+    from coad.workflows.fitting import Training, fit_files
+    from coad.workflows.scoring import Source
 
     sample = folder / "sample.parquet"
     pq.write_table(pq.read_table(folder / "data" / "part-0.parquet").slice(0, 3000 * WINDOW), sample)
@@ -215,7 +215,7 @@ def _forward_alone(folder: Path, count: int = 8192) -> float:
     """Seconds a window."""
     import torch
 
-    from coad.recipe import load_model
+    from coad.workflows.recipe import load_model
 
     model, _ = load_model(folder)
     own = next(iter(model.fitted_.values()))

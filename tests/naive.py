@@ -8,7 +8,7 @@ import numpy as np
 
 
 def chance_fraction(n, mu_s, mu_q, joint, *, naive=False, corrected=False):
-    """D of one stratum: paper, eq. for D; 1 when nothing can be told (see coad.metric)."""
+    """D of one stratum: paper, eq. for D; 1 when nothing can be told (see coad.core.metric)."""
     if corrected and n == 1:
         return joint
     if naive:

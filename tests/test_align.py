@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coad.data import Layout, align, read_two_clocks
 from coad.exceptions import InputError
-from coad.io import Layout, align, read_two_clocks
 
 CLOCK = st.lists(st.integers(0, 60), min_size=1, max_size=25, unique=True).map(sorted)
 
@@ -146,9 +146,9 @@ def test_a_model_of_two_clocks_keeps_the_means_of_its_training_rows(tmp_path):
     import json
 
     from coad.exceptions import CoadWarning
-    from coad.fitting import Training, fit_files
-    from coad.recipe import Clocks, load_model
-    from coad.scoring import Source, iter_confidences
+    from coad.workflows.fitting import Training, fit_files
+    from coad.workflows.recipe import Clocks, load_model
+    from coad.workflows.scoring import Source, iter_confidences
 
     rng = np.random.default_rng(0)
     for name in ("s", "q"):

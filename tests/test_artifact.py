@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 import coad
-from coad import artifact
 from coad.exceptions import CoadError, FileError, InputError, NotFittedError
-from coad.learned import CoAD, load
+from coad.learned import artifact
+from coad.learned.estimator import CoAD, load
 
 
 def data(n: int = 300) -> tuple[np.ndarray, np.ndarray]:

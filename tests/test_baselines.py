@@ -7,12 +7,12 @@ import itertools
 import numpy as np
 import pytest
 
-from coad.baselines.base import OneInput, TwoInputs, as_series, stacked
-from coad.baselines.registry import METHODS, chosen_methods
-from coad.baselines.rows import Rows, Sides
-from coad.baselines.strategies import best_f1, f1, judge_pair, run_one_input, run_two_inputs
+from coad.data.pairs import Pairs
 from coad.exceptions import InputError, NotFittedError
-from coad.pairs import Pairs
+from coad.research.baselines.base import OneInput, TwoInputs, as_series, stacked
+from coad.research.baselines.registry import METHODS, chosen_methods
+from coad.research.baselines.rows import Rows, Sides
+from coad.research.baselines.strategies import best_f1, f1, judge_pair, run_one_input, run_two_inputs
 
 ONE = [name for name, method in METHODS.items() if method.kind == "one input"]
 DEEP_ONE = ["vae", "svdd", "dghl", "omnianomaly"]
@@ -115,7 +115,7 @@ def test_joint_scores_of_pyod_rank_planted_anomalies():
 
 
 def test_the_expert_rule_finds_simulated_events_and_refuses_other_data():
-    from coad.datasets.rf_station import simulate
+    from coad.research.datasets.rf_station import simulate
 
     data = simulate(500, 1).pairs
     rows = Sides(data[:350], data[350:]).scaled
@@ -255,7 +255,7 @@ def test_all_leaves_out_what_the_data_cannot_have():
 
 
 def test_principal_components_are_found_once_a_split_and_change_nothing(monkeypatch):
-    from coad.baselines import rows as module
+    from coad.research.baselines import rows as module
 
     rng = np.random.default_rng(0)
     pairs = Pairs(*rng.normal(size=(2, 300, 3, 50)).astype(np.float32), label=rng.random(300) < 0.1)

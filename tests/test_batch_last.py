@@ -12,10 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coad.batch_last import LANES, ConvolutionStack, convolve
 from coad.exceptions import InputError
-from coad.learned import CoAD
-from coad.nets import Conv, NetSpec, StackedNet, preset
+from coad.learned.batch_last import LANES, ConvolutionStack, convolve
+from coad.learned.estimator import CoAD
+from coad.learned.nets import Conv, NetSpec, StackedNet, preset
 
 
 def both(spec: NetSpec, shape: tuple[int, ...], members: int, n: int):
@@ -144,7 +144,7 @@ def test_a_step_before_the_backward_pass_or_a_second_pass_is_refused():
 def test_a_forked_child_has_threads_of_its_own():
     code = (
         "import os, torch\n"
-        "from coad.nets import StackedNet, preset\n"
+        "from coad.learned.nets import StackedNet, preset\n"
         "net = StackedNet(preset('mnist')[0], (1, 25, 25), [0])\n"
         "net.layout = 'batch_last'\n"
         "x = torch.randn(200, 1, 25, 25)\n"

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from coad.baselines import registry
-from coad.cli import app
-from coad.cli.bench import verdict
+from coad.__main__ import app
+from coad.data.pairs import Pairs
 from coad.exceptions import FileError, InputError
-from coad.experiments import peers
-from coad.experiments.peer_data import BenchData, bench_data
-from coad.experiments.peers import PeersRun, Result, read_results, run_peers, summary, to_markdown
-from coad.pairs import Pairs
+from coad.research.baselines import registry
+from coad.research.commands.bench import verdict
+from coad.research.experiments import peers
+from coad.research.experiments.peer_data import BenchData, bench_data
+from coad.research.experiments.peers import PeersRun, Result, read_results, run_peers, summary, to_markdown
 
 
 def toy(labelled: bool = True, n: int = 400) -> BenchData:
@@ -265,7 +265,7 @@ def test_without_labels_the_table_says_how_much_each_method_flags(tmp_path):
 
 
 def test_where_most_rows_are_anomalous_labels_may_choose_to_flag_what_is_off_in_either_input():
-    from coad.baselines.strategies import judge_pair
+    from coad.research.baselines.strategies import judge_pair
 
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 3, 600)  # healthy, off in s, off in q

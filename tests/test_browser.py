@@ -20,13 +20,13 @@ pytest.importorskip("torch")
 pytest.importorskip("fastapi", reason="the explorer needs fastapi: pip install 'coad[app]'")
 pytest.importorskip("playwright", reason="tests in a browser need playwright: pip install playwright")
 
-from coad.cli import main
-from coad.io.layout import Layout
-from coad.learned import CoAD
-from coad.recipe import Recipe, load_model, save_model
-from coad.report.report_data import read_scored
-from coad.report.report_study import Study
-from coad.scoring import Source
+from coad.__main__ import main
+from coad.data.layout import Layout
+from coad.learned.estimator import CoAD
+from coad.report.data import read_scored
+from coad.report.study import Study
+from coad.workflows.recipe import Recipe, load_model, save_model
+from coad.workflows.scoring import Source
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HOSTILE = "q2 <script>window.broken = 1</script>"
@@ -58,7 +58,7 @@ def home(tmp_path_factory):
     columns["load"] = np.array(["low", "</script>high"])[np.arange(n) // 100 % 2]
     pq.write_table(pa.table(columns), folder / "plant.parquet")
     layout = Layout(s=("s1", "s2"), q=("q1", HOSTILE), time="t", context=("load",))
-    from coad.io.read import read_pairs
+    from coad.data.read import read_pairs
 
     pairs = read_pairs(folder / "plant.parquet", layout)
     model = CoAD(n_seeds=1, epochs=15, random_state=0).fit(pairs)

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from coad.datasets.synthetic import synthetic_outliers
+from coad.research.datasets.synthetic import synthetic_outliers
 
 
 def coad(*args, cwd=None):
@@ -186,7 +186,7 @@ def test_rows_without_a_score_can_be_dropped(tmp_path, scores):
 
 def test_import_and_help_are_light():
     code = (
-        "import sys, coad; from coad.cli import main\n"
+        "import sys, coad; from coad.__main__ import main\n"
         "try: main()\nexcept SystemExit: pass\n"
         "heavy = {'torch', 'plotly', 'pandas', 'sklearn', 'numba', 'scipy', 'pyarrow'} & set(sys.modules)\n"
         "sys.stderr.write(repr(sorted(heavy)))"

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from coad.curves import beta_scan
-from coad.datasets.synthetic import independent_noise, synthetic_outliers
 from coad.exceptions import InputError
-from coad.experiments.synthetic import run_synthetic
+from coad.research.datasets.synthetic import independent_noise, synthetic_outliers
+from coad.research.experiments.synthetic import run_synthetic
+from coad.thresholds.curves import beta_scan
 
 
 @pytest.fixture(scope="module")

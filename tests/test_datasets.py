@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coad.datasets import _fetch, mnist
-from coad.datasets._fetch import RemoteFile, fetch, read_unpacked
-from coad.datasets.digits import digits_pairs, load_digits_split
-from coad.datasets.mnist import (
+from coad.core.theory import MNIST_W, mnist_pair_distribution
+from coad.exceptions import FileError, InputError
+from coad.research.datasets import _fetch, mnist
+from coad.research.datasets._fetch import RemoteFile, fetch, read_unpacked
+from coad.research.datasets.digits import digits_pairs, load_digits_split
+from coad.research.datasets.mnist import (
     crop_and_roll,
     load_mnist,
     mnist_pairs,
@@ -23,8 +25,6 @@ from coad.datasets.mnist import (
     read_idx,
     same_class_pairs,
 )
-from coad.exceptions import FileError, InputError
-from coad.theory import MNIST_W, mnist_pair_distribution
 
 WORDS = b"what was published"
 FILE = RemoteFile("words.gz", ("https://one.invalid/words.gz", "https://two.invalid/words.gz"), "")

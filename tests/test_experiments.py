@@ -13,12 +13,12 @@ import pytest
 
 pytest.importorskip("torch", reason="the learned mode needs torch")
 
-from coad.datasets.mnist import ImagePairs
 from coad.exceptions import FileError, InputError
-from coad.experiments._learned import DigitRow, LearnedResult, SeedRow, folded_pairs
-from coad.experiments.digits import RECIPES as DIGITS_RECIPES
-from coad.experiments.digits import reproduce_digits
-from coad.experiments.mnist import PAPER_TABLE, RECIPES, reproduce_mnist
+from coad.research.datasets.mnist import ImagePairs
+from coad.research.experiments._learned import DigitRow, LearnedResult, SeedRow, folded_pairs
+from coad.research.experiments.digits import RECIPES as DIGITS_RECIPES
+from coad.research.experiments.digits import reproduce_digits
+from coad.research.experiments.mnist import PAPER_TABLE, RECIPES, reproduce_mnist
 
 needs_plotly = pytest.mark.skipif(
     importlib.util.find_spec("plotly") is None, reason="plotly is not installed"
@@ -120,7 +120,7 @@ def test_paper_table_and_presets_are_the_papers() -> None:
 
 @needs_plotly
 def test_the_page_holds_our_numbers_beside_the_papers_and_needs_no_network(tmp_path: Path) -> None:
-    from coad.report.page_learned import write_result_page
+    from coad.research.figures.learned_page import write_result_page
 
     path = tmp_path / "mnist.html"
     write_result_page(made_result(), path)
@@ -134,7 +134,7 @@ def test_the_page_holds_our_numbers_beside_the_papers_and_needs_no_network(tmp_p
 
 @needs_plotly
 def test_violins_draw_every_beta_and_digit_within_the_unit_interval() -> None:
-    from coad.report.figures_learned import violin_figure
+    from coad.research.figures.learned import violin_figure
 
     result = made_result()
     figure = violin_figure(result.scores, result.digit)
@@ -144,7 +144,7 @@ def test_violins_draw_every_beta_and_digit_within_the_unit_interval() -> None:
 
 @needs_plotly
 def test_latent_picture_separates_what_is_separate_and_survives_dead_units() -> None:
-    from coad.report.figures_learned import latent_figure
+    from coad.research.figures.learned import latent_figure
 
     rng = np.random.default_rng(0)
     digit = np.repeat([0, 1], 40)
@@ -160,7 +160,7 @@ def test_latent_picture_separates_what_is_separate_and_survives_dead_units() -> 
 
 @needs_plotly
 def test_simplified_model_changes_its_best_labeling_with_beta() -> None:
-    from coad.report.figures_learned import simplified_model_figure
+    from coad.research.figures.learned import simplified_model_figure
 
     figure = simplified_model_figure([0.05, 1.0, 100.0], marks=[0.05, math.inf])
     curves = np.array([trace.y for trace in figure.data])

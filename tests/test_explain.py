@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from coad import Pairs
+from coad.events.explain import deletion_test, explain, healthy_baseline, part_numbers
 from coad.exceptions import InputError
-from coad.explain import deletion_test, explain, healthy_baseline, part_numbers
-from coad.learned import CoAD
+from coad.learned.estimator import CoAD
 
 N, EVENTS = 500, 50
 

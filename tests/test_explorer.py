@@ -30,11 +30,11 @@ from coad.app.serve import bound_socket, get_ready
 from coad.app.server import make_app
 from coad.app.state import Explorer
 from coad.app.view import View
+from coad.data.layout import Layout
 from coad.exceptions import CoadError, FileError, InputError
-from coad.io.layout import Layout
-from coad.learned import CoAD
-from coad.recipe import Recipe
-from coad.report.report_data import RowStore, Scored
+from coad.learned.estimator import CoAD
+from coad.report.data import RowStore, Scored
+from coad.workflows.recipe import Recipe
 
 TOKEN, PORT = "secret-token", 8123
 HOSTILE = "<script>alert(1)</script>"

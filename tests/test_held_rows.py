@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("torch")
 
 from coad import CoAD, CoincidenceModes
-from coad.baselines.strategies import f1
 from coad.exceptions import CoadWarning, InputError
-from coad.training.split import hold_out, new_rows
+from coad.learned.training.split import hold_out, new_rows
+from coad.research.baselines.strategies import f1
 
 RNG = np.random.default_rng
 
@@ -25,7 +25,7 @@ def new_slowly(s, q):
 @pytest.mark.parametrize("shape", [(3,), (2, 5)])
 @pytest.mark.parametrize("some_values", [200, 4_000_000])
 def test_rows_that_repeat_the_one_before_in_both_inputs_are_not_new(shape, some_values, monkeypatch):
-    monkeypatch.setattr("coad.training.split._SOME_VALUES", some_values)
+    monkeypatch.setattr("coad.learned.training.split._SOME_VALUES", some_values)
     rng = RNG(0)
     times = rng.integers(1, 5, size=60)
     s, q = (rng.normal(size=(60, *shape)).repeat(times, axis=0).astype(np.float32) for _ in range(2))

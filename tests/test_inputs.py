@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 import coad
 from coad import CoAD, CoincidenceModes
 from coad.exceptions import CoadWarning, InputError, NotFittedError, UnseenContextWarning
-from coad.training.inputs import as_pair, as_times
+from coad.learned.training.inputs import as_pair, as_times
 
 KINDS = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [300, 250, 30]))
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
+from coad.data import Layout, iter_columns, read_columns, read_pairs
+from coad.data.tables import column_names
 from coad.exceptions import FileError, InputError
-from coad.io import Layout, iter_columns, read_columns, read_pairs
-from coad.io.tables import column_names
 
 ARRAYS = {
     "PS1": np.arange(30.0).reshape(5, 6),

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coad.exceptions import FileError, InputError
-from coad.io import (
+from coad.data import (
     Layout,
     context_blocks,
     iter_pairs,
@@ -24,7 +23,8 @@ from coad.io import (
     read_pairs,
     spool_pairs,
 )
-from coad.io.times import format_duration
+from coad.data.times import format_duration
+from coad.exceptions import FileError, InputError
 
 INSTANT = np.datetime64("2020-03-09T10:14:33.250", "ns")
 

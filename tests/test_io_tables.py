@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import coad
+from coad.data import find_files, iter_columns, read_columns, select_columns
+from coad.data.paths import file_kind
 from coad.exceptions import FileError, InputError
-from coad.io import find_files, iter_columns, read_columns, select_columns
-from coad.io.paths import file_kind
 
 SOURCE = str(Path(coad.__file__).parents[1])
 
@@ -275,7 +275,7 @@ def test_patterns_that_match_nothing_suggest_the_nearest(pattern, message):
 def test_reading_does_not_import_pandas(tmp_path):
     path = saved(tmp_path, "csv", table())
     code = (
-        "import sys; from coad.io import read_columns; "
+        "import sys; from coad.data import read_columns; "
         f"read_columns({str(path)!r}, ['a', 'b', 'run'], categories=['run']); "
         "sys.exit('pandas' in sys.modules or 'torch' in sys.modules)"
     )

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
+from coad.events.kind_tables import cross_table, holm
+from coad.events.kinds import KindModel, find_kinds, fit_kinds
 from coad.exceptions import InputError
-from coad.kind_tables import cross_table, holm
-from coad.kinds import KindModel, find_kinds, fit_kinds
-from coad.learned import CoAD, load
+from coad.learned.estimator import CoAD, load
 
 N = 900
 
@@ -48,7 +48,7 @@ def test_kinds_are_those_that_were_made(fitted):
 def test_new_events_are_told_by_the_same_kinds(fitted):
     det, s, q, _ = fitted
     found = find_kinds(det, s, q, n_resamples=0)
-    from coad._kind_features import event_features
+    from coad.events.kind_features import event_features
 
     new_s, new_q, new_kind = made(seed=1)
     rows = np.flatnonzero(det.predict(new_s, new_q) & (new_kind >= 0))

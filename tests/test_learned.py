@@ -12,6 +12,7 @@ import torch
 from sklearn.base import clone
 from torch import nn
 
+from coad.events.explain import explain
 from coad.exceptions import (
     CoadWarning,
     InputError,
@@ -19,14 +20,13 @@ from coad.exceptions import (
     NotFittedError,
     UnseenContextWarning,
 )
-from coad.explain import explain
-from coad.learned import CoAD, load
-from coad.nets import Conv, NetSpec, preset
-from coad.scaling import MIN_ROWS, Scaler
-from coad.thresholds import select_thresholds
-from coad.training.duo import Duo
-from coad.training.heads import near_best
-from coad.training.model import Blueprint, SeedReport, fold
+from coad.learned.estimator import CoAD, load
+from coad.learned.nets import Conv, NetSpec, preset
+from coad.learned.scaling import MIN_ROWS, Scaler
+from coad.learned.training.duo import Duo
+from coad.learned.training.heads import near_best
+from coad.learned.training.model import Blueprint, SeedReport, fold
+from coad.thresholds.selection import select_thresholds
 
 
 def data(n: int = 600, seed: int = 0, rate: float = 0.1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -233,7 +233,7 @@ def test_constructor_stores_and_clone_works():
 def test_fit_goes_on_from_its_checkpoint(tmp_path, caplog):
     s, q, _ = data(200)
     first = quick(epochs=30, checkpoint=tmp_path, batch_size=160).fit(s, q)
-    with caplog.at_level(logging.INFO, "coad.training"):
+    with caplog.at_level(logging.INFO, "coad.learned.training"):
         second = quick(epochs=30, checkpoint=tmp_path, batch_size=160).fit(s, q)
     assert "resumed" in caplog.text
     assert np.array_equal(first.score_samples(s, q), second.score_samples(s, q))
@@ -348,7 +348,7 @@ def test_an_ensemble_keeps_every_good_start_and_is_saved_with_them(tmp_path):
 
 
 def test_an_evaluation_survives_a_coincidence_of_more_than_half_of_the_rows():
-    from coad.training.judge import judge
+    from coad.learned.training.judge import judge
 
     p = (np.arange(400) % 100 < 53).astype(float)
     found = judge(

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coad import metric
+from coad.core import metric
+from coad.core.metric import Moments
 from coad.exceptions import InputError, UndefinedMetricWarning
-from coad.metric import Moments
 
 flags = st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 2)), min_size=2, max_size=60)
 BETAS = [0, 0.05, 1, 10, math.inf]

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from coad.datasets.milling import (
+from coad.data.pairs import Pairs
+from coad.exceptions import FileError, InputError
+from coad.research.datasets.milling import (
     FIELDS,
     MillingData,
     interpolated_wear,
@@ -18,8 +20,7 @@ from coad.datasets.milling import (
     stable_part,
     tool_class_of,
 )
-from coad.exceptions import FileError, InputError
-from coad.experiments.milling import (
+from coad.research.experiments.milling import (
     MillingRow,
     MillingRun,
     f1_of,
@@ -28,8 +29,7 @@ from coad.experiments.milling import (
     run_milling,
     write_milling_page,
 )
-from coad.pairs import Pairs
-from coad.report.figures_milling import fit_sigmoid, wear_figure
+from coad.research.figures.milling import fit_sigmoid, wear_figure
 
 SENSORS = FIELDS[7:]
 
@@ -150,7 +150,7 @@ def test_the_rule_for_the_stable_part_lies_within_the_cut(tmp_path: Path) -> Non
 
 
 def test_wear_between_measurements_gives_the_published_classes() -> None:
-    from coad.io.tables import read_columns
+    from coad.data.tables import read_columns
 
     table = read_columns(data_folder() / "labels_with_tool_class.csv", ["VB", "case", "run", "tool_class"])
     assert np.isnan(table["VB"]).sum() == 21

@@ -14,12 +14,12 @@ from sklearn.base import clone
 import coad
 from coad import CoAD, CoincidenceModes
 from coad.exceptions import CoadWarning, FileError, InputError, NoCoincidenceWarning, NotFittedError
+from coad.learned.nets import NetSpec
+from coad.learned.training.model import Blueprint
 from coad.modes.inputs import Front, FrontRows, neighbours
 from coad.modes.objective import chance_table, joint_table, mutual_information, table_loss
 from coad.modes.roles import assign_roles, time_isolation
 from coad.modes.training import Plan, _backward, build, train_on_table, trained
-from coad.nets import NetSpec
-from coad.training.model import Blueprint
 
 STEPS = 80
 

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import coad
-from coad.cli import app
+from coad.__main__ import app
 from coad.exceptions import InputError
 from test_modes import simulated
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from coad import CoincidenceModes
-from coad.datasets.digits import digits_pairs
+from coad.learned.nets import NetSpec
+from coad.learned.training.model import Blueprint
 from coad.modes import pipeline
 from coad.modes.consensus import clearest
 from coad.modes.training import build, trained
-from coad.nets import NetSpec
-from coad.training.model import Blueprint
+from coad.research.datasets.digits import digits_pairs
 
 RNG = np.random.default_rng
 

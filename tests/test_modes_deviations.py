@@ -9,14 +9,14 @@ import pytest
 
 import coad
 from coad import CoincidenceModes
+from coad.learned.nets import NetSpec
+from coad.learned.training.model import Blueprint
 from coad.modes import deviations, estimator
 from coad.modes.catalogue import Mode, ModeTable
 from coad.modes.describing import Found
 from coad.modes.deviations import DeviationRows, Deviations
 from coad.modes.inputs import Front, FrontRows
 from coad.modes.training import build
-from coad.nets import NetSpec
-from coad.training.model import Blueprint
 
 RNG = np.random.default_rng
 

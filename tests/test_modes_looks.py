@@ -11,12 +11,12 @@ import pytest
 
 import coad
 from coad import CoincidenceModes
+from coad.learned.nets import Conv, NetSpec
 from coad.modes import estimator
 from coad.modes.codes import Codes
 from coad.modes.digest import Digest, band_edges
 from coad.modes.logs import Logs
 from coad.modes.looks import AS_THEY_ARE, looks_at, looks_in_words
-from coad.nets import Conv, NetSpec
 
 
 def rings(seed=0, n=1200, points=64, rate=0.05):

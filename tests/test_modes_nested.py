@@ -8,12 +8,12 @@ import torch
 
 import coad
 from coad import CoincidenceModes
+from coad.learned.nets import NetSpec
+from coad.learned.training.model import Blueprint
 from coad.modes import pipeline
 from coad.modes.canonical import canonical_maps
 from coad.modes.gaps import Gaps
 from coad.modes.training import PooledDuo, build
-from coad.nets import NetSpec
-from coad.training.model import Blueprint
 
 
 def rings(seed=1, n=3000, rate=0.03):

@@ -6,9 +6,9 @@ import pytest
 import torch
 from naive_learn import naive_loss
 
+from coad.core.metric import Moments, fbeta_hat
 from coad.exceptions import InputError
-from coad.metric import Moments, fbeta_hat
-from coad.objective import CoincidenceLoss, soft_fbeta, sum_moments
+from coad.learned.objective import CoincidenceLoss, soft_fbeta, sum_moments
 
 
 def logits(n: int = 200, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

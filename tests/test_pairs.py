@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from coad.data import Layout
+from coad.data.pairs import Pairs
+from coad.data.windows import make_windows
 from coad.exceptions import InputError
-from coad.io import Layout
-from coad.io.windows import make_windows
-from coad.pairs import Pairs
 
 
 def made(n=100, **more):

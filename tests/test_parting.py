@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from coad.learned import CoAD
-from coad.nets import Conv, NetSpec
-from coad.training.duo import Rows
-from coad.training.model import Blueprint, fold
-from coad.training.parting import part
-from coad.training.plan import Plan
-from coad.training.seeds import build_duo
-from coad.training.selection import fbeta_of
-from coad.training.trainer import Settings, Trainer
+from coad.learned.estimator import CoAD
+from coad.learned.nets import Conv, NetSpec
+from coad.learned.training.duo import Rows
+from coad.learned.training.model import Blueprint, fold
+from coad.learned.training.parting import part
+from coad.learned.training.plan import Plan
+from coad.learned.training.seeds import build_duo
+from coad.learned.training.selection import fbeta_of
+from coad.learned.training.trainer import Settings, Trainer
 from killing import killed
 
 SPEC = NetSpec((Conv(4, 3, 1, 1),), (8,))
@@ -106,7 +106,7 @@ CHILD = """
 import sys, torch
 sys.path.insert(0, sys.argv[2])
 torch.set_num_threads(1)
-import coad.training.parting as parting
+import coad.learned.training.parting as parting
 import test_parting as t
 parting._EPOCHS = 1.0  # long enough alone to be killed there
 rows = t.windows(400)

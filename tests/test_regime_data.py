@@ -8,11 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coad.datasets.hydraulic import Q_SENSORS, S_SENSORS, load_hydraulic
-from coad.datasets.skab import Q_CHANNELS, RUNS, S_CHANNELS, load_skab
+from coad.data.pairs import Pairs
 from coad.exceptions import FileError, InputError
-from coad.experiments.regimes import RegimeRow, RegimesRun, run_regimes, scaled_within, write_regimes_page
-from coad.pairs import Pairs
+from coad.research.datasets.hydraulic import Q_SENSORS, S_SENSORS, load_hydraulic
+from coad.research.datasets.skab import Q_CHANNELS, RUNS, S_CHANNELS, load_skab
+from coad.research.experiments.regimes import (
+    RegimeRow,
+    RegimesRun,
+    run_regimes,
+    scaled_within,
+    write_regimes_page,
+)
 
 
 def data_root(name: str) -> Path:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from coad.regimes import explain_coincidence, hint_regime, second_opinion
+from coad.workflows.regimes import explain_coincidence, hint_regime, second_opinion
 
 N = 4000
 

@@ -19,17 +19,17 @@ pytest.importorskip("torch")
 pytest.importorskip("plotly")
 
 from coad import select_thresholds
-from coad.events import events_table, find_events
-from coad.io.layout import Layout
-from coad.learned import CoAD
-from coad.recipe import Recipe, save_model
+from coad.data.layout import Layout
+from coad.events.runs import events_table, find_events
+from coad.learned.estimator import CoAD
+from coad.report.data import RowStore, Scored, read_scored
 from coad.report.gallery import Usual, describe, draw, shape_kind
+from coad.report.model_page import safe_json_text
 from coad.report.model_report import write_model_report
-from coad.report.report_data import RowStore, Scored, read_scored
-from coad.report.report_page import safe_json_text
-from coad.report.report_study import Study
-from coad.report.report_words import p_text, verdict
-from coad.scoring import Source
+from coad.report.study import Study
+from coad.report.words import p_text, verdict
+from coad.workflows.recipe import Recipe, save_model
+from coad.workflows.scoring import Source
 
 HOSTILE = "<script>alert(1)</script>"
 RECIPE = Recipe(Layout(s=("a", HOSTILE), q=("c", "d")))
@@ -377,7 +377,7 @@ def test_read_scored_keeps_what_the_model_says_of_every_row(model, files):
 
 
 def run(monkeypatch, capsys, *arguments):
-    from coad.cli import main
+    from coad.__main__ import main
 
     monkeypatch.setattr(sys, "argv", ["coad", *map(str, arguments)])
     code = 0

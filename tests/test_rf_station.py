@@ -6,10 +6,10 @@ import h5py
 import numpy as np
 import pytest
 
-from coad.datasets import rf_station
-from coad.datasets._rf_physics import DISPERSION, EVENT_KINDS
-from coad.datasets.rf_station import CONFUSER_KINDS, load_arrays, paper_transform, simulate
 from coad.exceptions import FileError, InputError
+from coad.research.datasets import rf_station
+from coad.research.datasets._rf_physics import DISPERSION, EVENT_KINDS
+from coad.research.datasets.rf_station import CONFUSER_KINDS, load_arrays, paper_transform, simulate
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_the_papers_transformations_normalise_add_noise_and_roll(data):
 
 def test_training_draws_noise_roll_and_the_sign_of_each_input_by_itself(data):
     torch = pytest.importorskip("torch")
-    from coad.experiments.rf import paper_augment, rf_augment
+    from coad.research.experiments.rf import paper_augment, rf_augment
 
     base_s, base_q = (torch.from_numpy(x) for x in paper_transform(data.s[:400], data.q[:400], 0, noise=0.0))
     kept = base_s.clone(), base_q.clone()

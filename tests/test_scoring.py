@@ -8,12 +8,12 @@ import pytest
 
 pytest.importorskip("torch")
 
-from coad.evaluating import evaluate_files, n_events, overlapping
+from coad.data import Layout, read_pairs
 from coad.exceptions import FileError, InputError
-from coad.io import Layout, read_pairs
-from coad.learned import CoAD
-from coad.recipe import Clocks, Recipe, load_model, save_model
-from coad.scoring import Source, _ahead, iter_confidences, score_files
+from coad.learned.estimator import CoAD
+from coad.workflows.evaluating import evaluate_files, n_events, overlapping
+from coad.workflows.recipe import Clocks, Recipe, load_model, save_model
+from coad.workflows.scoring import Source, _ahead, iter_confidences, score_files
 
 LAYOUT = Layout(s=("a", "b"), q=("c",), time="t", time_unit="number", window=4, stride=2, max_gap="1s")
 
@@ -75,7 +75,7 @@ def test_the_command_names_the_bad_file_and_does_not_exit_with_0(
 ):
     import h5py
 
-    from coad.cli import main
+    from coad.__main__ import main
 
     save_model(model, Recipe(LAYOUT), tmp_path / "model")
     with h5py.File(folder / "part-5.h5", "w") as file:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coad._search import ALL_CHANCE, ALL_TRUE, PairSearch
-from coad.datasets.synthetic import synthetic_outliers
+from coad.core.search import ALL_CHANCE, ALL_TRUE, PairSearch
+from coad.research.datasets.synthetic import synthetic_outliers
 
 BETAS = [0, 0.05, 1, 10, math.inf]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from coad.exceptions import InputError
-from coad.slices import propose_slices
+from coad.workflows.slices import propose_slices
 
 
 def two_devices(n=3000, seed=0, rate=0.05):
@@ -55,7 +55,7 @@ def test_a_regime_that_moves_everything_does_not_hide_the_cut():
 
 def test_where_everything_hangs_together_short_trainings_decide(monkeypatch):
     pytest.importorskip("torch")
-    monkeypatch.setattr("coad.slices._TRIAL_EPOCHS", 3)
+    monkeypatch.setattr("coad.workflows.slices._TRIAL_EPOCHS", 3)
     rng = np.random.default_rng(0)
     common = rng.normal(size=600)
     table = {f"c{i}x": common + 0.3 * rng.normal(size=600) for i in range(4)}

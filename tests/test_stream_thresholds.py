@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from coad import select_thresholds
-from coad._search import PairSearch
-from coad._stream_rows import RowStream
-from coad._stream_search import StreamSearch
+from coad.core.inference import coincidence_after_shift, main_episodes
+from coad.core.search import PairSearch
 from coad.exceptions import InputError
-from coad.inference import coincidence_after_shift, main_episodes
-from coad.streamed import _Episodes, stream_thresholds
+from coad.thresholds.out_of_core import _Episodes, stream_thresholds
+from coad.thresholds.out_of_core_rows import RowStream
+from coad.thresholds.out_of_core_search import StreamSearch
 
 
 def batched(s, q, size, context=None):
@@ -136,8 +136,8 @@ def test_inputs_that_drift_together_are_told_in_a_stream_too():
 
 
 def test_moving_one_input_counts_the_same_as_in_memory():
-    from coad.inference import share_kept
-    from coad.streamed import BOTH_WAYS, _Spool
+    from coad.core.inference import share_kept
+    from coad.thresholds.out_of_core import BOTH_WAYS, _Spool
 
     s, q = made("plain", 1000, 2)
     code = np.sort(np.random.default_rng(2).integers(0, 3, 1000))[::-1].copy()

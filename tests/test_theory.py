@@ -11,8 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from coad.exceptions import InputError, UndefinedMetricWarning
-from coad.metric import (
+from coad.core.metric import (
     Moments,
     false_positive_fraction,
     fbeta_hat,
@@ -20,7 +19,7 @@ from coad.metric import (
     precision_hat,
     recall_hat,
 )
-from coad.theory import (
+from coad.core.theory import (
     MNIST_B,
     MNIST_W,
     OverlappingSets,
@@ -33,6 +32,7 @@ from coad.theory import (
     pseudo_target_constants,
     simplified_mnist,
 )
+from coad.exceptions import InputError, UndefinedMetricWarning
 
 BETAS = (0.0, 0.05, 0.3, 1.0, 10.0, math.inf)
 betas = st.sampled_from(BETAS)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from coad.training.thinning import thinned
+from coad.learned.training.thinning import thinned
 
 
 def test_a_thinned_gradient_is_right_in_expectation() -> None:

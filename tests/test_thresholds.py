@@ -8,11 +8,11 @@ import pytest
 from scipy.signal import lfilter
 
 import coad
-from coad._grid import ThresholdGrid
-from coad._search import PairSearch
-from coad.datasets.synthetic import independent_noise, synthetic_outliers
+from coad.core.grid import ThresholdGrid
+from coad.core.metric import Moments
+from coad.core.search import PairSearch
 from coad.exceptions import InputError
-from coad.metric import Moments
+from coad.research.datasets.synthetic import independent_noise, synthetic_outliers
 
 
 @pytest.fixture(scope="module")

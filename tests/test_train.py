@@ -11,15 +11,15 @@ import pytest
 import torch
 
 from coad.exceptions import CoadWarning, FileError, InputError
-from coad.nets import NetSpec, StackedNet
-from coad.objective import CoincidenceLoss
-from coad.training import checkpoint as checkpoint_module
-from coad.training.adam import Adam, Group
-from coad.training.checkpoint import read_state, write_state
-from coad.training.duo import Duo, Rows, confidences, orient
-from coad.training.null import NullMaximum, p_value
-from coad.training.split import hold_out
-from coad.training.trainer import Settings, Trainer
+from coad.learned.nets import NetSpec, StackedNet
+from coad.learned.objective import CoincidenceLoss
+from coad.learned.training import checkpoint as checkpoint_module
+from coad.learned.training.adam import Adam, Group
+from coad.learned.training.checkpoint import read_state, write_state
+from coad.learned.training.duo import Duo, Rows, confidences, orient
+from coad.learned.training.null import NullMaximum, p_value
+from coad.learned.training.split import hold_out
+from coad.learned.training.trainer import Settings, Trainer
 from killing import killed
 
 
@@ -350,7 +350,7 @@ def test_a_single_lucky_moment_is_not_kept_while_the_rate_falls():
             return {"true_positives": tp, "joint": tp + 0.01, "mu_s": tp + 0.05, "mu_q": tp + 0.05}
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("coad.training.trainer.figures", told)
+            patch.setattr("coad.learned.training.trainer.figures", told)
             for epoch in range(1, len(course) + 1):
                 trainer.epoch = epoch
                 trainer._evaluate(0.0)

@@ -13,9 +13,9 @@ pytest.importorskip("torch")
 
 import coad
 from coad import CoAD, CoincidenceModes
-from coad.baselines.strategies import f1
 from coad.exceptions import CoadWarning
-from coad.scaling import Scaler
+from coad.learned.scaling import Scaler
+from coad.research.baselines.strategies import f1
 
 RNG = np.random.default_rng
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coad.data import Layout
+from coad.data.segments import segment_starts
+from coad.data.triggers import event_windows, find_events, relative_change, robust_z
+from coad.data.windows import in_samples, make_windows
 from coad.exceptions import InputError
-from coad.io import Layout
-from coad.io.segments import segment_starts
-from coad.io.triggers import event_windows, find_events, relative_change, robust_z
-from coad.io.windows import in_samples, make_windows
 
 
 @settings(max_examples=150, deadline=None)

@@ -13,21 +13,21 @@ __version__ = "0.1.0"
 
 #: Public name → the module it lives in.
 _HOME = {
-    "CoAD": "coad.learned",
-    "CoincidenceLoss": "coad.objective",
+    "CoAD": "coad.learned.estimator",
+    "CoincidenceLoss": "coad.learned.objective",
     "CoincidenceModes": "coad.modes.estimator",
-    "CoincidenceThreshold": "coad.detector",
-    "Moments": "coad.metric",
-    "NetSpec": "coad.nets",
-    "Pairs": "coad.pairs",
-    "ThresholdResult": "coad.thresholds",
-    "beta_scan": "coad.curves",
-    "fbeta_hat": "coad.metric",
-    "load": "coad.learned",
-    "precision_hat": "coad.metric",
-    "recall_hat": "coad.metric",
-    "read_pairs": "coad.io.read",
-    "select_thresholds": "coad.thresholds",
+    "CoincidenceThreshold": "coad.thresholds.detector",
+    "Moments": "coad.core.metric",
+    "NetSpec": "coad.learned.nets",
+    "Pairs": "coad.data.pairs",
+    "ThresholdResult": "coad.thresholds.selection",
+    "beta_scan": "coad.thresholds.curves",
+    "fbeta_hat": "coad.core.metric",
+    "load": "coad.learned.estimator",
+    "precision_hat": "coad.core.metric",
+    "recall_hat": "coad.core.metric",
+    "read_pairs": "coad.data.read",
+    "select_thresholds": "coad.thresholds.selection",
 }
 
 __all__ = ["__version__", *_HOME]

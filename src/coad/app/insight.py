@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from coad._typing import IntArray
 from coad.exceptions import InputError
 from coad.report.gallery import UsualRows, describe, shape_kind
-from coad.report.report_figures import sampled
-from coad.report.report_study import Study
+from coad.report.model_figures import sampled
+from coad.report.study import Study
 
 if TYPE_CHECKING:
-    from coad.kinds import Kinds
-    from coad.learned import CoAD
+    from coad.events.kinds import Kinds
+    from coad.learned.estimator import CoAD
 
 __all__ = ["Insight"]
 
@@ -63,7 +63,7 @@ class Insight:
 
     def prepare(self) -> None:
         """Find the kinds of the events at the chosen thresholds, if there are events enough."""
-        from coad.kinds import find_kinds
+        from coad.events.kinds import find_kinds
 
         peaks = self.study.events.peak
         if self._sorted is not None or len(peaks) < _FEWEST:
@@ -115,7 +115,7 @@ class Insight:
         with self._lock:
             new = pairs[self._kind[pairs] == _UNKNOWN][:_SORTED]
             if len(new):
-                from coad._kind_features import event_features
+                from coad.events.kind_features import event_features
 
                 s, q, labels = self._inputs(new).values()
                 self._kind[new] = found.model.assign(event_features(self.model, s, q, labels))
@@ -134,7 +134,7 @@ class Insight:
             raise InputError(
                 "this model's inputs are not scaled, so there is nothing to compare an event with"
             )
-        from coad.explain import explain
+        from coad.events.explain import explain
 
         scored = self.study.scored
         rows = self._inputs(np.array([pair]))

@@ -52,7 +52,7 @@ def _load() -> None:
     import uvicorn  # noqa: F401
 
     import coad.app.server  # noqa: F401
-    from coad._search import PairSearch
+    from coad.core.search import PairSearch
 
     few = np.linspace(0.0, 1.0, 8)
     PairSearch(few, few).maximise(beta=1.0, alpha=0.1)  # compiled code is read from its cache

@@ -21,7 +21,7 @@ from coad.app.desk import Desk
 from coad.app.marks import KindNote
 from coad.app.view import View
 from coad.exceptions import CoadError, FileError
-from coad.report.report_page import COMMON_STYLE
+from coad.report.model_page import COMMON_STYLE
 
 __all__ = ["make_app"]
 

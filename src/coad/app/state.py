@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coad._typing import BoolArray, IntArray
-from coad._validation import check_beta
 from coad.app.insight import Insight
 from coad.app.marks import VERDICTS, Mark, Marks, wilson
 from coad.app.plain import plain
 from coad.app.view import View
-from coad.events import Events
+from coad.core.validation import check_beta
+from coad.events.runs import Events
 from coad.exceptions import InputError
-from coad.recipe import Recipe
+from coad.report.cards import card, one_sided, pair_facts, pair_title
+from coad.report.checks import checks_table, regime_rows
+from coad.report.data import Scored
 from coad.report.gallery import UsualRows, describe
-from coad.report.report_cards import card, one_sided, pair_facts, pair_title
-from coad.report.report_checks import checks_table, regime_rows
-from coad.report.report_data import Scored
-from coad.report.report_figures import history_lines, logit, sampled
-from coad.report.report_study import Study
-from coad.report.report_words import tone, verdict
+from coad.report.model_figures import history_lines, logit, sampled
+from coad.report.study import Study
+from coad.report.words import tone, verdict
+from coad.workflows.recipe import Recipe
 
 if TYPE_CHECKING:
-    from coad.learned import CoAD
+    from coad.learned.estimator import CoAD
 
 __all__ = ["Explorer"]
 
@@ -60,7 +60,7 @@ class Explorer:
         if parent is None:
             self.study = Study(scored, model)
         else:  # some of the pairs of another explorer, which has sorted the events already
-            from coad.dismissal import alpha_without
+            from coad.events.dismissal import alpha_without
 
             whole = parent[0].scored.flags(*parent[0].study.start)
             keep = np.isin(np.arange(len(whole)), parent[1])
@@ -276,7 +276,7 @@ class Explorer:
         """The events at a view as a ``pyarrow.Table``, with what is known about each."""
         import pyarrow as pa
 
-        from coad.events import events_table
+        from coad.events.runs import events_table
 
         scored, view = self.scored, view.check()
         events = scored.events(scored.flags(view.threshold_s, view.threshold_q))
@@ -389,7 +389,7 @@ class Explorer:
         return regime_rows(self.study, (view.threshold_s, view.threshold_q))[1][:_REGIMES]
 
     def _judged(self, flags: BoolArray, beta: float) -> list[float] | None:
-        from coad.report.report_study import judged_by
+        from coad.report.study import judged_by
 
         return None if self.scored.label is None else list(judged_by(flags, self.scored.label, beta))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from coad._validation import check_beta
 from coad.app.marks import VERDICTS
+from coad.core.validation import check_beta
 from coad.exceptions import InputError
 
 __all__ = ["View"]

@@ -15,13 +15,13 @@ from coad.cli._print import number, out, percent, span, table
 from coad.exceptions import CoadWarning, FileError, InputError, UnseenContextWarning
 
 if TYPE_CHECKING:
-    from coad.evaluating import Judgement
-    from coad.scoring import Source
+    from coad.workflows.evaluating import Judgement
+    from coad.workflows.scoring import Source
 
 
 def one_or_two(file: Path | None, s_file: Path | None, q_file: Path | None) -> Source:
     """The source that the arguments name."""
-    from coad.scoring import Source
+    from coad.workflows.scoring import Source
 
     source = Source(file, s_file, q_file)
     source.check()
@@ -55,7 +55,7 @@ def notes(but: type[CoadWarning] = UnseenContextWarning) -> Iterator[None]:
 
 def total_rows(source: Source) -> int | None:
     """How many rows there will be, where the files say so without being read."""
-    from coad.io.paths import file_kind, find_files
+    from coad.data.paths import file_kind, find_files
 
     if source.files is None:
         return None
@@ -105,7 +105,7 @@ def show_judgement(judged: Judgement, alpha: float, alpha_how: str, *, windows: 
 def say_unseen(unseen: Counter[str]) -> None:
     """Name the contexts that training did not see, and the rule for them."""
     if unseen:
-        from coad.io.columns import quoted
+        from coad.data.columns import quoted
 
         shown = quoted(list(unseen), limit=4)
         out(

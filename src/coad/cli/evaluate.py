@@ -31,8 +31,8 @@ def evaluate(
         total_rows,
     )
     from coad.cli._progress import progress
-    from coad.evaluating import evaluate_files
-    from coad.recipe import load_model
+    from coad.workflows.evaluating import evaluate_files
+    from coad.workflows.recipe import load_model
 
     source = one_or_two(file, s_file, q_file)
     detector, recipe = load_model(model)

@@ -36,7 +36,7 @@ def explore(
     from coad.app.serve import bound_socket, get_ready, serve
     from coad.cli._options import name_bad_files, notes, one_or_two, total_rows
     from coad.cli._progress import progress
-    from coad.recipe import load_detector
+    from coad.workflows.recipe import load_detector
 
     source = one_or_two(file, s_file, q_file)
     # What can be refused at once is refused before minutes of scoring.
@@ -45,7 +45,7 @@ def explore(
     detector, recipe = load_detector(model)
     with Marks(marks_beside(model) if marks is None else marks) as kept:
         from coad.app.state import Explorer
-        from coad.report.report_data import read_scored
+        from coad.report.data import read_scored
 
         with notes(), progress("scoring", total_rows(source)) as advance:
             scored = read_scored(detector, recipe, source, label=label, progress=advance)

@@ -39,8 +39,8 @@ from coad.cli._layout import (
 from coad.cli._print import out
 
 if TYPE_CHECKING:
-    from coad.fitting import FitReport
-    from coad.slices import Slices
+    from coad.workflows.fitting import FitReport
+    from coad.workflows.slices import Slices
 
 
 class Split(StrEnum):
@@ -105,9 +105,9 @@ def fit(
     """Learn from two inputs without labels, and say what was found."""
     from coad.cli._options import notes, number_or_auto, one_or_two
     from coad.cli._progress import on_terminal
-    from coad.fitting import Training, fit_files, propose
-    from coad.io.layout import Layout
-    from coad.recipe import Clocks, check_target
+    from coad.data.layout import Layout
+    from coad.workflows.fitting import Training, fit_files, propose
+    from coad.workflows.recipe import Clocks, check_target
 
     source = one_or_two(file, s_file, q_file)
     rate = number_or_auto(alpha, "--alpha")
@@ -135,7 +135,7 @@ def fit(
     clocks = Clocks(align.value, tolerance, time_q) if source.two_clocks else None
     wanted = method.value
     if method is Method.auto:
-        from coad.modes.fitting import choose_method
+        from coad.workflows.modes import choose_method
 
         choice = choose_method(source, layout, output, clocks=clocks, training=training)
         wanted = choice.method

@@ -36,11 +36,11 @@ from coad.cli._layout import (
 from coad.cli._print import number, out, percent, table
 
 if TYPE_CHECKING:
-    from coad.fitting import Training
-    from coad.io.layout import Layout
+    from coad.data.layout import Layout
     from coad.modes.catalogue import ModeTable
-    from coad.recipe import Clocks
-    from coad.scoring import Source
+    from coad.workflows.fitting import Training
+    from coad.workflows.recipe import Clocks
+    from coad.workflows.scoring import Source
 
 
 def modes(
@@ -75,14 +75,14 @@ def modes(
     from coad.cli._options import one_or_two
     from coad.cli._progress import on_terminal
     from coad.cli.fit import taken
-    from coad.fitting import Training, propose
-    from coad.io.layout import Layout
-    from coad.recipe import Clocks, check_target
+    from coad.data.layout import Layout
+    from coad.workflows.fitting import Training, propose
+    from coad.workflows.recipe import Clocks, check_target
 
     source = one_or_two(file, s_file, q_file)
     check_target(output)
     if page is not None:
-        from coad._files import check_writable
+        from coad.data.atomic import check_writable
 
         check_writable(page)
     layout = Layout(
@@ -121,8 +121,8 @@ def fit_and_show(
     """Fit a catalogue, save it and print it, rarest first."""
     from coad.cli._options import notes
     from coad.exceptions import NoCoincidenceWarning
-    from coad.modes.fitting import fit_modes_files
     from coad.modes.looks import looks_in_words
+    from coad.workflows.modes import fit_modes_files
 
     with notes(but=NoCoincidenceWarning):  # the catalogue says so itself
         report = fit_modes_files(

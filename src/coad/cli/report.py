@@ -23,14 +23,14 @@ def report(
     q_file: Annotated[Path | None, typer.Option(help="Source of q.")] = None,
 ) -> None:
     """Write a report to keep: the verdict, what it rests on, and the events themselves."""
-    from coad._files import check_writable
     from coad.cli._options import name_bad_files, notes, one_or_two, total_rows
     from coad.cli._progress import progress
+    from coad.data.atomic import check_writable
     from coad.exceptions import InputError
-    from coad.recipe import load_detector
+    from coad.report.data import read_scored
     from coad.report.model_report import write_model_report
-    from coad.report.report_data import read_scored
-    from coad.report.report_words import verdict
+    from coad.report.words import verdict
+    from coad.workflows.recipe import load_detector
 
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--out must end in .html, not {output.name!r}")

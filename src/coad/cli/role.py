@@ -27,7 +27,7 @@ def role(
 ) -> None:
     """Show a catalogue of modes, or say that a mode is a regime, rare, or to be ignored."""
     from coad.cli.modes import show_catalogue
-    from coad.learned import load
+    from coad.learned.estimator import load
     from coad.modes.estimator import CoincidenceModes
 
     catalogue = load(model)

@@ -24,8 +24,8 @@ def score(
     """Score new files, in bounded memory however large they are."""
     from coad.cli._options import name_bad_files, notes, one_or_two, say_unseen, total_rows
     from coad.cli._progress import progress
-    from coad.recipe import load_model
-    from coad.scoring import score_files
+    from coad.workflows.recipe import load_model
+    from coad.workflows.scoring import score_files
 
     source = one_or_two(file, s_file, q_file)
     detector, recipe = load_model(model)

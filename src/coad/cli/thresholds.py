@@ -14,7 +14,7 @@ from coad.cli._print import number, out, out_json, percent, span, table
 from coad.exceptions import InputError
 
 if TYPE_CHECKING:
-    from coad.thresholds import ThresholdResult
+    from coad.thresholds.selection import ThresholdResult
 
 
 class Missing(StrEnum):
@@ -47,11 +47,11 @@ def thresholds(
     """Pick thresholds for two scores without labels, and say whether to believe them."""
     import numpy as np
 
-    from coad._files import check_writable
-    from coad._validation import finite_rows
-    from coad.io.columns import select_columns
-    from coad.io.tables import column_names, read_columns
-    from coad.thresholds import select_thresholds
+    from coad.core.validation import finite_rows
+    from coad.data.atomic import check_writable
+    from coad.data.columns import select_columns
+    from coad.data.tables import column_names, read_columns
+    from coad.thresholds.selection import select_thresholds
 
     if s == q:
         raise InputError(f"--s and --q name the same column, {s!r}; a score always coincides with itself")
@@ -100,9 +100,9 @@ def thresholds(
 def _longer_than(path: Path, max_rows: int, column: str) -> bool:
     """Whether the table has more rows than that, found out without reading more than one column."""
     from coad.cli._options import total_rows
-    from coad.io.paths import find_files
-    from coad.io.tables import iter_columns
-    from coad.scoring import Source
+    from coad.data.paths import find_files
+    from coad.data.tables import iter_columns
+    from coad.workflows.scoring import Source
 
     known = total_rows(Source(path))
     if known is not None:
@@ -130,8 +130,8 @@ def _in_passes(
 ) -> None:
     """The same for a table that is not to be held in memory."""
     from coad.cli._progress import progress
-    from coad.io.tables import iter_columns
-    from coad.streamed import MAX_HELD, stream_thresholds
+    from coad.data.tables import iter_columns
+    from coad.thresholds.out_of_core import MAX_HELD, stream_thresholds
 
     rows, passes = 0, 0
     with progress("reading in passes") as advance:
@@ -174,9 +174,9 @@ def _stream_flags(
     import numpy as np
     import pyarrow as pa
 
-    from coad._files import written_whole
-    from coad.io.tables import iter_columns
-    from coad.scoring import open_writer
+    from coad.data.atomic import written_whole
+    from coad.data.tables import iter_columns
+    from coad.workflows.scoring import open_writer
 
     names = list(dict.fromkeys([s, q, *regime]))
     writer: Any = None
@@ -201,7 +201,7 @@ def _stream_flags(
 
 
 def _first_file(path: Path) -> Path:
-    from coad.io.paths import find_files
+    from coad.data.paths import find_files
 
     return find_files(path)[0]
 
@@ -266,7 +266,7 @@ def _flag_name(columns: Collection[str]) -> str:
 def _write_flags(path: Path, columns: dict[str, Any], flags: Any) -> None:
     import pyarrow as pa
 
-    from coad._files import written_whole
+    from coad.data.atomic import written_whole
 
     name = _flag_name(columns)
     row = {} if "row" in columns else {"row": range(len(flags))}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from coad._typing import FloatArray, IntArray
-from coad.metric import Moments, precision_hat, true_positive_fraction, undefined_is_no_news
+from coad.core.metric import Moments, precision_hat, true_positive_fraction, undefined_is_no_news
 from coad.modes.consensus import joint_counts, stability_of
 from coad.modes.evidence import mode_p_values
 from coad.modes.roles import Role

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import clone
 
 from coad.exceptions import InputError, NoCoincidenceWarning
+from coad.learned.training.inputs import as_context
 from coad.modes.estimator import CoincidenceModes
-from coad.training.inputs import as_context
 
 __all__ = ["fitted_context", "joined_context"]
 

@@ -8,6 +8,8 @@ from functools import partial
 import numpy as np
 
 from coad._typing import FloatArray, IntArray
+from coad.learned.training.duo import Duo
+from coad.learned.training.model import Blueprint
 from coad.modes import consensus, evidence
 from coad.modes.catalogue import ModeTable, describe
 from coad.modes.families import families
@@ -16,8 +18,6 @@ from coad.modes.inputs import FrontRows
 from coad.modes.plan import Task
 from coad.modes.roles import assign_roles, roles_by_family, spread_beside_regimes, time_isolation
 from coad.modes.spread import spread_of_modes
-from coad.training.duo import Duo
-from coad.training.model import Blueprint
 
 __all__ = ["LEAST_ROWS", "Found", "described", "nothing_found"]
 

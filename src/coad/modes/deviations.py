@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import BoolArray, FloatArray, IntArray
+from coad.learned.training.duo import Duo
+from coad.learned.training.model import Blueprint
 from coad.modes.canonical import canonical_maps
 from coad.modes.catalogue import Mode, ModeTable
 from coad.modes.consensus import part_of_rows, posterior
@@ -28,8 +30,6 @@ from coad.modes.pipeline import find_modes
 from coad.modes.plan import Task, held_out
 from coad.modes.spread import log_evidence, regimes_of, spread
 from coad.modes.training import responsibilities
-from coad.training.duo import Duo
-from coad.training.model import Blueprint
 
 __all__ = ["DeviationRows", "Deviations", "with_deviations"]
 

@@ -12,6 +12,24 @@ from sklearn.base import BaseEstimator
 
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from coad.exceptions import InputError, NoCoincidenceWarning, NotFittedError
+from coad.learned.training.configure import seed_of
+from coad.learned.training.duo import Duo
+from coad.learned.training.inputs import (
+    as_context,
+    as_fitted,
+    as_groups,
+    as_pair,
+    as_times,
+    check_kind_of_context,
+    names_of,
+    reject_constant,
+    unpacked,
+    warn_of_held_rows,
+    warn_of_unseen_contexts,
+    warn_of_wild_values,
+)
+from coad.learned.training.judge import Evaluation, RowScores, judge
+from coad.learned.training.split import new_rows
 from coad.modes.catalogue import ModeTable
 from coad.modes.checks import (
     checked_modes,
@@ -30,24 +48,6 @@ from coad.modes.looks import AS_THEY_ARE, Looks, Seen, looked_at, looks_at
 from coad.modes.pipeline import find_modes
 from coad.modes.plan import Task
 from coad.modes.roles import Role
-from coad.training.configure import seed_of
-from coad.training.duo import Duo
-from coad.training.inputs import (
-    as_context,
-    as_fitted,
-    as_groups,
-    as_pair,
-    as_times,
-    check_kind_of_context,
-    names_of,
-    reject_constant,
-    unpacked,
-    warn_of_held_rows,
-    warn_of_unseen_contexts,
-    warn_of_wild_values,
-)
-from coad.training.judge import Evaluation, RowScores, judge
-from coad.training.split import new_rows
 
 __all__ = ["CoincidenceModes"]
 
@@ -145,7 +145,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     ) -> CoincidenceModes:
         """Learn from pairs: row i of ``s`` and of ``q`` is the same moment.
 
-        One :class:`~coad.pairs.Pairs` may be given in place of ``s`` and ``q``. ``context`` is a
+        One :class:`~coad.data.pairs.Pairs` may be given in place of ``s`` and ``q``. ``context`` is a
         regime that is known already: the inputs are scaled, and coincidence is measured,
         within it. Rows of one ``group`` are held out together. ``time`` helps to tell an episode
         from a regime.

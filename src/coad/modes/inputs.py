@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coad._typing import IntArray
-from coad.scaling import Scaler
-from coad.training.duo import Rows
+from coad.learned.scaling import Scaler
+from coad.learned.training.duo import Rows
 
 __all__ = ["Front", "FrontRows", "ReadyRows", "neighbours"]
 

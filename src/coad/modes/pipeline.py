@@ -13,14 +13,14 @@ import numpy as np
 import torch
 
 from coad._typing import FloatArray, IntArray
+from coad.learned.training.duo import Duo
+from coad.learned.training.progress import Progress
 from coad.modes import consensus, evidence, merging
 from coad.modes.describing import LEAST_ROWS, Found, described, nothing_found
 from coad.modes.gaps import Between, Gaps, gaps_among
 from coad.modes.inputs import FrontRows
 from coad.modes.plan import Task, blueprints_of_modes, folds, plan_for
 from coad.modes.training import responsibilities, train_on_labels, train_on_table, trained
-from coad.training.duo import Duo
-from coad.training.progress import Progress
 
 __all__ = ["find_modes"]
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from coad._typing import ArrayLike, BoolArray, IntArray
 from coad.exceptions import InputError
+from coad.learned.nets import Conv, NetSpec, default_spec
+from coad.learned.training.configure import blueprints_for
+from coad.learned.training.model import Blueprint
 from coad.modes.inputs import FrontRows, neighbours
 from coad.modes.training import Plan
-from coad.nets import Conv, NetSpec, default_spec
-from coad.training.configure import blueprints_for
-from coad.training.model import Blueprint
 
 if TYPE_CHECKING:
     from coad.modes.estimator import CoincidenceModes

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from coad.learned.scaling import Scaler
+from coad.learned.training.duo import Duo
+from coad.learned.training.model import Blueprint
 from coad.modes.catalogue import Mode, ModeTable
 from coad.modes.deviations import Deviations
 from coad.modes.inputs import Front
 from coad.modes.looks import looks_from_list, looks_to_list
 from coad.modes.training import build
-from coad.scaling import Scaler
-from coad.training.duo import Duo
-from coad.training.model import Blueprint
 
 if TYPE_CHECKING:
     from coad.modes.estimator import CoincidenceModes
@@ -29,7 +29,7 @@ _DEEPER = "deviations."
 
 def save_modes(model: CoincidenceModes, folder: Path) -> None:
     """Write ``folder``, replacing a model that is already there; all of it or nothing."""
-    from coad.artifact import write_folder
+    from coad.learned.artifact import write_folder
 
     write_folder(folder, *modes_facts(model), model.layout_)
 
@@ -70,7 +70,7 @@ def modes_facts(model: CoincidenceModes) -> tuple[dict[str, Any], dict[str, torc
 
 def rebuild_modes(facts: dict[str, Any], tensors: dict[str, torch.Tensor], nets: Any) -> CoincidenceModes:
     """The inverse of :func:`modes_facts`."""
-    from coad.artifact import blueprints_of
+    from coad.learned.artifact import blueprints_of
     from coad.modes.estimator import CoincidenceModes
 
     known = CoincidenceModes().get_params(deep=False)
@@ -122,7 +122,7 @@ def _deviations_facts(own: Deviations) -> tuple[dict[str, Any], dict[str, torch.
 
 
 def _rebuilt_deviations(facts: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Deviations:
-    from coad.artifact import blueprints_of
+    from coad.learned.artifact import blueprints_of
 
     blueprints = blueprints_of(facts["nets"], None)
     centres, maps = (

@@ -20,12 +20,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from coad._typing import FloatArray, IntArray
+from coad.learned.nets import LoopedNet, StackedNet
+from coad.learned.training.adam import Adam, Group
+from coad.learned.training.duo import Duo, Rows
+from coad.learned.training.model import Blueprint
 from coad.modes.inputs import FrontRows
 from coad.modes.objective import table_loss
-from coad.nets import LoopedNet, StackedNet
-from coad.training.adam import Adam, Group
-from coad.training.duo import Duo, Rows
-from coad.training.model import Blueprint
 
 __all__ = [
     "Plan",

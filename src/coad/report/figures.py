@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from coad._typing import BoolArray, FloatArray
-from coad.curves import ScanPoint
+from coad.thresholds.curves import ScanPoint
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from coad.thresholds import ThresholdResult
+    from coad.thresholds.selection import ThresholdResult
 
 #: Okabe and Ito's palette.
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#999999"

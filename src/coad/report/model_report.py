@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coad import __version__
-from coad.recipe import Recipe
-from coad.report import report_figures as figures
+from coad.report import model_figures as figures
+from coad.report.cards import card, one_sided, pair_facts, pair_title, strongest
+from coad.report.checks import checks_table, regime_rows
+from coad.report.data import Scored
 from coad.report.gallery import UsualRows, shape_kind
-from coad.report.report_cards import card, one_sided, pair_facts, pair_title, strongest
-from coad.report.report_checks import checks_table, regime_rows
-from coad.report.report_data import Scored
-from coad.report.report_figures import beta_text
-from coad.report.report_page import Part, write_report_page
-from coad.report.report_study import Study, judged_by
-from coad.report.report_words import p_text, percent, tone, verdict
+from coad.report.model_figures import beta_text
+from coad.report.model_page import Part, write_report_page
+from coad.report.study import Study, judged_by
+from coad.report.words import p_text, percent, tone, verdict
+from coad.workflows.recipe import Recipe
 
 if TYPE_CHECKING:
-    from coad.learned import CoAD
+    from coad.learned.estimator import CoAD
 
 __all__ = ["write_model_report"]
 

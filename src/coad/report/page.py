@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coad._files import written_whole
+from coad.data.atomic import written_whole
 from coad.exceptions import CoadError
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import IntArray
+from coad.data.pairs import Pairs
 from coad.modes.looks import looks_in_words
-from coad.pairs import Pairs
 from coad.report.figures_modes import exemplars_figure, sizes_figure, time_figure
 from coad.report.page import Section, write_page
 

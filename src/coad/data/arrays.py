@@ -1,0 +1,205 @@
+"""Named arrays in NPZ, HDF5 and MATLAB files, their first axis the rows. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad.data.columns import check_columns
+from coad.data.matlab import read_mat
+from coad.data.paths import check_not_empty, file_kind
+from coad.exceptions import FileError, InputError
+
+#: ``profile[0]`` and ``X[0:2]`` choose from the last axis of an array.
+_PART = re.compile(r"(?P<name>.+)\[(?P<first>\d+)(?P<range>:(?P<end>\d*))?\]")
+
+
+def array_names(path: Path) -> list[str]:
+    """The names of the arrays in the file (datasets in groups as ``group/name``)."""
+    check_not_empty(path)
+    kind = file_kind(path)
+    with _reading(path):
+        if kind == "npz":
+            with np.load(path, allow_pickle=False) as file:
+                return list(file.files)
+        if kind == "hdf5":
+            with _open_hdf5(path) as file:
+                return list(_datasets(file))
+        return list(read_mat(path))
+
+
+def array_batches(
+    path: Path, names: Sequence[str], batch_rows: int | None = None
+) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+    """Rows of the named arrays, each batch with the number of its first row.
+
+    ``name[i]`` and ``name[i:j]`` stand for a part of the array's last axis.
+    HDF5 is read a batch at a time; NPZ and MATLAB files are read whole first.
+    """
+    whole_names = array_names(path)
+    bases = {name: _part_of(name, whole_names) for name in names}
+    check_columns(whole_names, [base for base, _ in bases.values()], where=str(path))
+    with _reading(path), _opened(path, list(dict.fromkeys(base for base, _ in bases.values()))) as arrays:
+        n = _common_length({base: arrays[base].shape for base, _ in bases.values()}, path)
+        step = batch_rows or max(n, 1)
+        for start in range(0, n, step):
+            pieces = {base: _plain(arrays[base][start : start + step], base, path) for base in arrays}
+            yield start, {name: _cut(pieces[base], part, name) for name, (base, part) in bases.items()}
+
+
+def is_part(pattern: str, names: Sequence[str]) -> bool:
+    """Whether a pattern is ``name[i]`` or ``name[i:j]`` of an array that is there.
+
+    >>> is_part("profile[0]", ["profile"]), is_part("PS[12]", ["PS1", "PS2"])
+    (True, False)
+    """
+    return pattern not in names and _part_of(pattern, names)[1] is not None
+
+
+def shared_parts(s: Sequence[str], q: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Arrays of which s and q would both use some part.
+
+    >>> shared_parts(["X[0:3]"], ["X[2:6]"], ["X"]), shared_parts(["X[0:2]"], ["X[2:]"], ["X"])
+    (['X'], [])
+    """
+    shared = []
+    for one, part_one in (_part_of(name, names) for name in s):
+        for other, part_other in (_part_of(name, names) for name in q):
+            if one == other and _places(part_one) & _places(part_other):
+                shared.append(one)
+    return list(dict.fromkeys(shared))
+
+
+def _places(part: int | slice | None) -> set[int]:
+    # No array that is meant as a list of channels is wider than this.
+    everything = range(1 << 16)
+    return {part} if isinstance(part, int) else set(everything if part is None else everything[part])
+
+
+def _part_of(name: str, names: Sequence[str]) -> tuple[str, int | slice | None]:
+    match = None if name in names else _PART.fullmatch(name)
+    if match is None or match["name"] not in names:
+        return name, None
+    first = int(match["first"])
+    if match["range"] is None:
+        return match["name"], first
+    return match["name"], slice(first, int(match["end"]) if match["end"] else None)
+
+
+def _cut(array: NDArray[Any], part: int | slice | None, name: str) -> NDArray[Any]:
+    if part is None:
+        return array
+    size = array.shape[-1] if array.ndim > 1 else 0
+    last = part if isinstance(part, int) else (part.stop or size) - 1
+    if array.ndim < 2 or last >= size:
+        raise InputError(
+            f"{name!r} asks for place {last} of the last axis, and the array's shape is {array.shape}"
+        )
+    return np.ascontiguousarray(array[..., part])
+
+
+@contextmanager
+def _opened(path: Path, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    kind = file_kind(path)
+    if kind == "npz":
+        with np.load(path, allow_pickle=False) as file:
+            yield {name: file[name] for name in names}
+    elif kind == "hdf5":
+        with _open_hdf5(path) as file:
+            found = _datasets(file)
+            yield {name: found[name] for name in names}
+    else:
+        found = read_mat(path)
+        yield {name: found[name] for name in names}
+
+
+def _open_hdf5(path: Path) -> Any:
+    try:
+        import h5py
+    except ImportError as error:
+        raise FileError(f"reading {str(path)!r} needs h5py: pip install h5py") from error
+    return h5py.File(path, "r")
+
+
+def _datasets(file: Any) -> dict[str, Any]:
+    """Every dataset by its path; a compound one field by field (``table.field``)."""
+    import h5py
+
+    found: dict[str, Any] = {}
+
+    def visit(name: str, item: Any) -> None:
+        if not isinstance(item, h5py.Dataset) or not item.shape:
+            return
+        if item.dtype.names:
+            found.update({f"{name}.{part}": _Field(item, part) for part in item.dtype.names})
+        else:
+            found[name] = item
+
+    file.visititems(visit)
+    return found
+
+
+class _Field:
+    """One field of a compound dataset, read when it is sliced."""
+
+    def __init__(self, dataset: Any, name: str) -> None:
+        self.dataset, self.name = dataset, name
+        self.shape = (*dataset.shape, *dataset.dtype[name].shape)
+
+    def __getitem__(self, index: Any) -> NDArray[Any]:
+        return np.asarray(self.dataset.fields(self.name)[index])
+
+
+def _plain(values: Any, name: str, path: Path) -> NDArray[Any]:
+    """Numbers, booleans or text; bytes become text."""
+    array = np.asarray(values)
+    if array.dtype.kind == "S":
+        return np.char.decode(array, "utf-8")
+    if array.dtype.kind == "O":
+        if all(isinstance(one, (bytes, str)) for one in array.flat):
+            texts = [one.decode("utf-8") if isinstance(one, bytes) else one for one in array.flat]
+            return np.array(texts, dtype=str).reshape(array.shape)
+        raise InputError(f"{name!r} in {str(path)!r} holds objects, not numbers or text")
+    return array
+
+
+def _common_length(shapes: dict[str, tuple[int, ...]], path: Path) -> int:
+    for name, shape in shapes.items():
+        if not shape:
+            raise InputError(f"{name!r} in {str(path)!r} is a single value, not rows")
+    lengths = {name: shape[0] for name, shape in shapes.items()}
+    if len(set(lengths.values())) > 1:
+        short, long = min(lengths, key=lambda n: lengths[n]), max(lengths, key=lambda n: lengths[n])
+        raise InputError(
+            f"arrays of {str(path)!r} differ in rows: "
+            f"{short!r} has {lengths[short]:,} and {long!r} {lengths[long]:,}"
+        )
+    return next(iter(lengths.values()), 0)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turns what the libraries say about a bad file into one sentence with the file's name."""
+    try:
+        yield
+    except (FileError, InputError):
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise FileError(
+            f"cannot read {str(path)!r}: it is truncated, or not an NPZ file ({error})"
+        ) from error
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        text = str(error).strip().split("\n")[0]
+        if "allow_pickle" in text or "pickle" in text.lower():
+            text = "it holds pickled objects, which coad never loads; save plain arrays"
+        elif "truncated" in text or "file signature not found" in text:
+            text = f"it is truncated, or not an HDF5 file ({text})"
+        raise FileError(f"cannot read {str(path)!r}: {text}") from error

@@ -1,0 +1,170 @@
+"""One way to open CSV, Parquet and Arrow files: the column names, and batches of chosen columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.ipc as ipc
+import pyarrow.parquet as pq
+
+from coad.data.paths import check_not_empty, file_kind
+from coad.exceptions import FileError
+
+
+def column_names(path: Path) -> list[str]:
+    """The names in the file's header."""
+    check_not_empty(path)
+    with _reading(path):
+        kind = file_kind(path)
+        if kind == "parquet":
+            return list(pq.read_schema(path).names)
+        if kind == "arrow":
+            with _open_arrow(path) as reader:
+                return list(reader.schema.names)
+        with _open_csv(path, ["*"], ()) as reader:
+            return list(reader.schema.names)
+
+
+def row_batches(
+    path: Path, columns: Sequence[str], *, numeric: Collection[str] = (), batch_rows: int | None = 65_536
+) -> Iterator[Any]:
+    """Arrow record batches of the columns, none longer than ``batch_rows``.
+
+    With ``batch_rows=None`` a CSV file is read in one go, and the types of its
+    columns are those of all its rows instead of those of its first block.
+
+    ``numeric`` columns of a CSV file are read as numbers from the start, so that
+    a column whose first megabyte holds whole numbers may go on with fractions.
+    A ``pyarrow.ArrowInvalid`` about a CSV value is left to the caller, who can
+    say which value it was.
+    """
+    check_not_empty(path)
+    kind = file_kind(path)
+    whole, batch_rows = batch_rows is None, batch_rows or 1 << 20
+    if kind == "parquet":
+        # Without pre-buffering, memory is bounded by one row group's chosen columns.
+        with _reading(path), pq.ParquetFile(path, pre_buffer=False, memory_map=False) as file:
+            yield from file.iter_batches(batch_rows, columns=list(columns), use_threads=True)
+    elif kind == "arrow":
+        with _reading(path), _open_arrow(path) as reader:
+            for batch in _arrow_batches(reader):
+                yield from _cut(batch.select(list(columns)), batch_rows)
+    elif whole:
+        with _reading(path, values=False):
+            yield from _open_csv(path, columns, numeric, whole=True).to_batches(batch_rows)
+    else:
+        with _reading(path, values=False), _open_csv(path, columns, numeric) as reader:
+            for batch in reader:
+                yield from _cut(batch, batch_rows)
+
+
+def text_column(path: Path, column: str) -> Any:
+    """A CSV column as text, to find the value that is not a number."""
+    with _reading(path), _open_csv(path, [column], (), text=True) as reader:
+        return reader.read_all().column(column)
+
+
+class _reading(AbstractContextManager[None]):
+    """Turns what pyarrow says about a bad file into one sentence with the file's name.
+
+    ``values=False`` lets an error about a single CSV value through.
+    """
+
+    def __init__(self, path: Path, *, values: bool = True) -> None:
+        self.path, self.values = path, values
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is None or isinstance(error, FileError):
+            return
+        if isinstance(error, (pa.ArrowException, OSError, EOFError, UnicodeDecodeError)):
+            reason = str(error).strip().splitlines()[0].rstrip(".")
+            if not self.values and "conversion error" in reason:
+                return
+            raise FileError(f"cannot read {str(self.path)!r}: {_plain_reason(reason)}") from error
+
+
+def _plain_reason(reason: str) -> str:
+    truncated = ("magic bytes not found", "Not an Arrow file", "too small", "smaller than the minimum")
+    if any(sign in reason for sign in truncated) or "Truncated" in reason or "truncated" in reason:
+        return f"it is truncated, or not the kind of file its name says ({reason})"
+    if "Expected" in reason and "columns, got" in reason:
+        return "a line has another number of values than the header: " + _short(
+            reason.split("CSV parse error: ")[-1]
+        )
+    if "invalid UTF8" in reason or "codec can't decode" in reason:
+        return "it is not UTF-8 text; save it as UTF-8"
+    if "Empty CSV" in reason:
+        return "it holds no columns"
+    return reason
+
+
+def _short(text: str, limit: int = 100) -> str:
+    shown = "".join(character if character.isprintable() else " " for character in text).strip()
+    return shown if len(shown) <= limit else shown[: limit - 3] + "..."
+
+
+def _open_csv(
+    path: Path, columns: Sequence[str], numeric: Collection[str], *, text: bool = False, whole: bool = False
+) -> Any:
+    delimiter, decimal = _csv_habits(path)
+    types = {name: pa.string() for name in columns} if text else {name: pa.float64() for name in numeric}
+    return (pacsv.read_csv if whole else pacsv.open_csv)(
+        pa.input_stream(str(path), compression="detect"),
+        read_options=pacsv.ReadOptions(block_size=1 << 22),
+        parse_options=pacsv.ParseOptions(delimiter=delimiter),
+        convert_options=pacsv.ConvertOptions(
+            include_columns=None if list(columns) == ["*"] else list(columns),
+            column_types=types,
+            decimal_point=decimal,
+        ),
+    )
+
+
+def _csv_habits(path: Path) -> tuple[str, str]:
+    """Delimiter and decimal sign, from the first lines."""
+    with pa.input_stream(str(path), compression="detect") as stream:
+        start = stream.read(1 << 14)
+    if b"\0" in start:
+        raise FileError(f"cannot read {str(path)!r}: it is not text, and of no kind that coad knows")
+    head = start.decode("utf-8", errors="replace")
+    lines = head.splitlines() or [""]
+    counts = {sign: _outside_quotes(lines[0], sign) for sign in (",", ";", "\t", "|")}
+    delimiter = max(counts, key=lambda sign: counts[sign]) if any(counts.values()) else ","
+    body = lines[1:20]
+    # 1,5;2,7: the comma can be a decimal sign only where it does not separate the columns.
+    commas = delimiter != "," and any("," in line for line in body) and not any("." in line for line in body)
+    return delimiter, "," if commas else "."
+
+
+def _outside_quotes(line: str, sign: str) -> int:
+    return sum(part.count(sign) for part in line.split('"')[::2])
+
+
+def _open_arrow(path: Path) -> Any:
+    """Both Arrow layouts: the file (also Feather 2) and the stream."""
+    with path.open("rb") as file:
+        head = file.read(8)
+    if head.startswith(b"FEA1"):
+        raise FileError(
+            f"cannot read {str(path)!r}: Feather version 1 is too old; save it as Feather 2 or Parquet"
+        )
+    source = pa.memory_map(str(path))
+    return ipc.open_file(source) if head.startswith(b"ARROW1") else ipc.open_stream(source)
+
+
+def _arrow_batches(reader: Any) -> Iterator[Any]:
+    if hasattr(reader, "num_record_batches"):
+        for index in range(reader.num_record_batches):
+            yield reader.get_batch(index)
+    else:
+        yield from reader
+
+
+def _cut(batch: Any, batch_rows: int) -> Iterator[Any]:
+    for start in range(0, batch.num_rows, batch_rows):
+        yield batch.slice(start, batch_rows)

@@ -1,0 +1,166 @@
+"""Missing values by an explicit policy: refuse (the default), drop, mean, interpolate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad._typing import BoolArray, IntArray
+from coad.data.times import in_seconds
+from coad.exceptions import InputError
+
+POLICIES = ("error", "drop", "mean", "interpolate")
+
+
+@dataclass(frozen=True)
+class MissingReport:
+    """What was missing and what was done: ``keep`` are the rows that stay, ``means`` what was filled in."""
+
+    policy: str
+    counts: dict[str, int]
+    keep: BoolArray
+    means: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_dropped(self) -> int:
+        """Rows dropped."""
+        return int((~self.keep).sum())
+
+    def __str__(self) -> str:
+        total = sum(self.counts.values())
+        if not total:
+            return "no missing values"
+        done = f"{self.n_dropped:,} rows dropped" if self.policy == "drop" else f"filled by {self.policy}"
+        return f"{total:,} missing values in {len(self.counts):,} columns, {done}"
+
+
+def handle_missing(
+    columns: Mapping[str, NDArray[Any]],
+    policy: str = "error",
+    *,
+    time: NDArray[Any] | None = None,
+    segments: IntArray | None = None,
+    means: Mapping[str, Any] | None = None,
+    first_row: int = 0,
+    fillable: bool = True,
+) -> tuple[dict[str, NDArray[Any]], MissingReport]:
+    """The columns without missing (or infinite) values, and a report.
+
+    ``"drop"`` removes rows with any missing value; ``"mean"`` fills in the mean
+    of the column, or the one in ``means`` (a model's, from its training data);
+    ``"interpolate"`` draws a straight line in ``time`` (or over row numbers)
+    within each stretch of rows that ``segments`` starts, and repeats the nearest
+    value at the ends of a stretch. ``fillable=False`` says of the columns that
+    they have no mean (contexts, labels), so that no one is told to use it. With
+    ``"drop"`` the caller drops the rows ``~report.keep`` from whatever else it holds.
+
+    >>> columns, report = handle_missing({"a": np.array([1.0, np.nan, 3.0])}, "interpolate")
+    >>> columns["a"]
+    array([1., 2., 3.])
+    >>> handle_missing({"a": np.array([1.0, np.nan, 3.0])})
+    Traceback (most recent call last):
+    ...
+    coad.exceptions.InputError: column 'a' has 1 missing value (first at row 1);
+    pass --missing drop or --missing mean
+    """
+    if policy not in POLICIES:
+        raise InputError(f"missing must be one of {', '.join(POLICIES)}, not {policy!r}")
+    result = dict(columns)
+    n = len(next(iter(result.values()))) if result else 0
+    keep = np.ones(n, dtype=np.bool_)
+    bad = {name: flags for name, array in result.items() if (flags := _bad(array)) is not None}
+    counts = {name: int(flags.sum()) for name, flags in bad.items()}
+    if policy == "error" and bad:
+        raise InputError(_refusal(result, bad, first_row, fillable))
+    used: dict[str, Any] = {}
+    if policy == "mean":
+        # The means of whole columns too: the next file may lack values where this one has them all.
+        used = (
+            dict(means) if means is not None else {name: _mean(array, name) for name, array in result.items()}
+        )
+    for name, flags in bad.items():
+        if policy == "drop":
+            keep &= ~flags.reshape(n, -1).any(axis=1)
+        elif policy == "mean":
+            if name not in used:
+                raise InputError(f"column {name!r} has missing values, and no mean is known for it")
+            result[name] = np.where(flags, np.asarray(used[name]), result[name])
+        else:
+            result[name] = _interpolated(result[name], flags, time, segments, name)
+    if policy == "drop" and bad:
+        if not keep.any():
+            worst = max(counts, key=lambda name: counts[name])
+            raise InputError(
+                f"every row has a missing value, so that nothing is left to keep; "
+                f"column {worst!r} has the most ({counts[worst]:,}): leave it out, or pass --missing mean"
+            )
+        result = {name: array[keep] for name, array in result.items()}
+    return result, MissingReport(policy, counts, keep, used)
+
+
+def _bad(array: NDArray[Any]) -> BoolArray | None:
+    if array.dtype.kind == "f":
+        # A sum is finite only if every term is (or an overflow, which the second look clears up).
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(array.sum()):
+                return None
+        flags = ~np.isfinite(array)
+    elif array.dtype.kind == "M":
+        flags = np.isnat(array)
+    elif array.dtype.kind == "U":
+        flags = array == ""
+    else:
+        return None
+    return flags if flags.any() else None
+
+
+def _refusal(
+    columns: Mapping[str, NDArray[Any]], bad: Mapping[str, BoolArray], first_row: int, fillable: bool
+) -> str:
+    name = next(iter(bad))
+    flags, array = bad[name], columns[name]
+    count = int(flags.sum())
+    infinite = int(np.isinf(array).sum()) if array.dtype.kind == "f" else 0
+    kind = "missing" if not infinite else "infinite" if infinite == count else "missing or infinite"
+    row = first_row + int(np.argmax(flags.reshape(len(flags), -1).any(axis=1)))
+    others = len(bad) - 1
+    also = f", and {others:,} other column{'s have' if others > 1 else ' has'} some too" if others else ""
+    values = "value" if count == 1 else "values"
+    advice = "pass --missing drop or --missing mean" if fillable else "pass --missing drop"
+    return f"column {name!r} has {count:,} {kind} {values} (first at row {row:,}){also}; {advice}"
+
+
+def _mean(array: NDArray[Any], name: str) -> Any:
+    if array.dtype.kind != "f":
+        return None if array.dtype.kind not in "iub" else float(array.mean())
+    finite = np.isfinite(array)
+    if not finite.any():
+        raise InputError(f"column {name!r} has no values at all; leave it out")
+    return float(array.mean(where=finite, dtype=np.float64))
+
+
+def _interpolated(
+    array: NDArray[Any], flags: BoolArray, time: NDArray[Any] | None, segments: IntArray | None, name: str
+) -> NDArray[Any]:
+    if array.dtype.kind != "f" or array.ndim != 1:
+        raise InputError(f"column {name!r} cannot be interpolated over rows; pass --missing drop")
+    n = len(array)
+    x = np.arange(n, dtype=np.float64) if time is None else in_seconds(time - time[0])
+    starts = np.array([0]) if segments is None else segments
+    result = array.copy()
+    for start, end in zip(starts, [*starts[1:], n], strict=True):
+        part, missing = result[start:end], flags[start:end]
+        if not missing.any():
+            continue
+        if missing.all():
+            raise InputError(
+                f"column {name!r} has no value in rows {start:,} to {end - 1:,}, so that there is nothing to "
+                "interpolate from; pass --missing drop or --missing mean"
+            )
+        at = x[start:end]
+        part[missing] = np.interp(at[missing], at[~missing], part[~missing])
+    return result

@@ -1,0 +1,271 @@
+"""``Pairs``: what two inputs saw, row by row, with what is known about each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coad._typing import BoolArray, IntArray, RandomState
+from coad.exceptions import InputError
+
+if TYPE_CHECKING:
+    from coad.data.layout import Layout
+    from coad.data.windows import Windows
+
+#: The fields that hold one value a row.
+_PER_ROW = ("s", "q", "context", "time", "id", "group", "label")
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Two inputs of the same events: row i of ``s`` and row i of ``q`` belong together.
+
+    ``s`` and ``q`` have the rows as first axis and any shape behind it.
+    ``context`` names each row's operating regime, ``group`` what must not be
+    torn apart by a split (a cut, a patient), ``label`` is for judging only.
+    ``windows`` says which source rows each pair was made of. No field is ever
+    an object array: text is kept as NumPy strings.
+
+    >>> pairs = Pairs([1.0, 2.0, 3.0, 4.0], [0.1, 0.2, 0.3, 0.4], group=["a", "a", "b", "b"])
+    >>> len(pairs), pairs.s.shape, pairs[1:3].q.tolist()
+    (4, (4, 1), [[0.2], [0.3]])
+    """
+
+    s: NDArray[Any]
+    q: NDArray[Any]
+    context: NDArray[Any] | None = None
+    time: NDArray[Any] | None = None
+    id: NDArray[Any] | None = None
+    group: NDArray[Any] | None = None
+    label: NDArray[Any] | None = None
+    s_names: tuple[str, ...] = ()
+    q_names: tuple[str, ...] = ()
+    windows: Windows | None = None
+
+    def __init__(
+        self,
+        s: ArrayLike,
+        q: ArrayLike,
+        context: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        id: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        label: ArrayLike | None = None,
+        *,
+        s_names: tuple[str, ...] = (),
+        q_names: tuple[str, ...] = (),
+        windows: Windows | None = None,
+    ) -> None:
+        values: dict[str, Any] = {"s": _signal(s, "s"), "q": _signal(q, "q")}
+        n = len(values["s"])
+        for name, value in (("context", context), ("id", id), ("group", group), ("label", label)):
+            values[name] = None if value is None else _per_row(value, name)
+        values["time"] = None if time is None else _time(time)
+        for name in _PER_ROW:
+            if values[name] is not None and len(values[name]) != n:
+                raise InputError(
+                    f"s has {n:,} rows and {name} has {len(values[name]):,}; they must match row by row"
+                )
+        if windows is not None and len(windows) != n:
+            raise InputError(f"s has {n:,} rows and there are {len(windows):,} windows")
+        values |= {"s_names": tuple(s_names), "q_names": tuple(q_names), "windows": windows}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_frame(cls, frame: Any, layout: Layout) -> Pairs:
+        """Pairs from a pandas or Polars DataFrame, or a dict of arrays."""
+        from coad.data.read import pairs_from_frame
+
+        return pairs_from_frame(frame, layout)
+
+    @classmethod
+    def from_files(cls, source: Any, layout: Layout) -> Pairs:
+        """Pairs from a file, a folder, a glob, or several; see :func:`coad.data.read_pairs`."""
+        from coad.data.read import read_pairs
+
+        return read_pairs(source, layout)
+
+    def __len__(self) -> int:
+        return len(self.s)
+
+    def __getitem__(self, index: Any) -> Pairs:
+        """The rows of a slice, a boolean mask or an array of row numbers (a single number: one row)."""
+        if isinstance(index, (int, np.integer)):
+            n = len(self)
+            if not -n <= index < n:
+                raise IndexError(f"row {index:,} of {n:,}")
+            index = slice(int(index) % n, int(index) % n + 1)
+        elif not isinstance(index, slice):
+            index = np.asarray(index)
+            index = index.astype(np.int64) if index.size == 0 and index.dtype != np.bool_ else index
+            if index.dtype == np.bool_ and index.shape != (len(self),):
+                raise InputError(f"a mask of shape {index.shape} does not fit {len(self):,} rows")
+        # Rows of checked arrays need no second check: fill the fields directly.
+        part = object.__new__(Pairs)
+        for field in fields(Pairs):
+            value = getattr(self, field.name)
+            sliced = field.name in (*_PER_ROW, "windows") and value is not None
+            object.__setattr__(part, field.name, value[index] if sliced else value)
+        return part
+
+    def __iter__(self) -> Iterator[Pairs]:
+        return (self[row] for row in range(len(self)))
+
+    def __repr__(self) -> str:
+        known = [name for name in _PER_ROW[2:] if getattr(self, name) is not None]
+        more = f", with {', '.join(known)}" if known else ""
+        return f"Pairs({len(self):,} rows, s {self.s.shape[1:]}, q {self.q.shape[1:]}{more})"
+
+    def with_context(self, context: ArrayLike | None) -> Pairs:
+        """The same pairs under other contexts."""
+        return self._replaced("context", None if context is None else _per_row(context, "context"))
+
+    def with_group(self, group: ArrayLike | None) -> Pairs:
+        """The same pairs in other groups, or in none."""
+        return self._replaced("group", None if group is None else _per_row(group, "group"))
+
+    def with_names(self, s_names: tuple[str, ...], q_names: tuple[str, ...]) -> Pairs:
+        """The same pairs, the columns of s and q called otherwise."""
+        copy = self[:]
+        object.__setattr__(copy, "s_names", tuple(s_names))
+        object.__setattr__(copy, "q_names", tuple(q_names))
+        return copy
+
+    def without_label(self) -> Pairs:
+        """The same pairs without labels: what training may see."""
+        return self._replaced("label", None)
+
+    def split(
+        self,
+        test_size: float = 0.25,
+        *,
+        by: str = "random",
+        n_blocks: int = 20,
+        random_state: RandomState = None,
+    ) -> tuple[Pairs, Pairs]:
+        """Training and test pairs.
+
+        ``by="group"`` keeps each group on one side; ``by="time"`` cuts the time
+        axis into ``n_blocks`` blocks of about equally many rows and keeps each on
+        one side; ``by="random"`` draws rows. Windows that share source rows with
+        a test window are left out of the training side.
+
+        >>> pairs = Pairs(np.arange(8.0), np.arange(8.0), group=[0, 0, 1, 1, 2, 2, 3, 3])
+        >>> train, test = pairs.split(0.5, by="group", random_state=0)
+        >>> sorted(set(train.group) | set(test.group)), set(train.group) & set(test.group)
+        ([np.int64(0), np.int64(1), np.int64(2), np.int64(3)], set())
+        """
+        if not 0 < test_size < 1:
+            raise InputError(f"test_size must lie between 0 and 1, not {test_size}")
+        units = self._units(by, n_blocks)
+        count = int(units.max()) + 1 if len(units) else 0
+        if count < 2:
+            raise InputError(f"a split by {by} needs at least two {_unit_name(by)}, and there is {count}")
+        held_out = min(max(round(test_size * count), 1), count - 1)
+        chosen = np.random.default_rng(random_state).permutation(count)[:held_out]
+        return self._sides(np.isin(units, chosen))
+
+    def folds(
+        self, n_folds: int = 5, *, by: str = "random", n_blocks: int = 20, random_state: RandomState = None
+    ) -> Iterator[tuple[Pairs, Pairs]]:
+        """``n_folds`` splits in which every row is in the test side exactly once."""
+        units = self._units(by, n_blocks)
+        count = int(units.max()) + 1 if len(units) else 0
+        if not 2 <= n_folds <= count:
+            raise InputError(
+                f"{n_folds} folds by {by} need 2 to {count} folds: there are {count} {_unit_name(by)}"
+            )
+        fold = np.empty(count, dtype=np.int64)
+        fold[np.random.default_rng(random_state).permutation(count)] = np.arange(count) % n_folds
+        return (self._sides(fold[units] == number) for number in range(n_folds))
+
+    def _sides(self, test: BoolArray) -> tuple[Pairs, Pairs]:
+        train = ~test
+        if self.windows is not None:
+            # Overlapping windows hold the same samples: a model must not have seen those of the test side.
+            train &= ~self.windows.any(self.windows[test].covered)
+            if not train.any():
+                raise InputError("every window shares rows with a test window; split by group or by time")
+        return self[train], self[test]
+
+    def _units(self, by: str, n_blocks: int) -> IntArray:
+        """For each row the number of the indivisible unit that it belongs to."""
+        n = len(self)
+        if by == "random":
+            return np.arange(n)
+        if by == "group":
+            if self.group is None:
+                raise InputError("a split by group needs the group of each row; name the group column")
+            return np.unique(self.group, return_inverse=True)[1].reshape(n)
+        if by == "time":
+            if n_blocks < 2:
+                raise InputError(f"a split by time needs at least 2 blocks, not {n_blocks}")
+            order = np.arange(n) if self.time is None else np.argsort(self.time, kind="stable")
+            units = np.empty(n, dtype=np.int64)
+            units[order] = np.arange(n) * min(n_blocks, max(n, 1)) // max(n, 1)
+            return units
+        raise InputError(f"by must be 'group', 'time' or 'random', not {by!r}")
+
+    def _replaced(self, name: str, value: Any) -> Pairs:
+        if value is not None and len(value) != len(self):
+            raise InputError(
+                f"s has {len(self):,} rows and {name} has {len(value):,}; they must match row by row"
+            )
+        copy = self[:]
+        object.__setattr__(copy, name, value)
+        return copy
+
+
+def _unit_name(by: str) -> str:
+    return {"group": "groups", "time": "blocks", "random": "rows"}[by]
+
+
+def _signal(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Numbers with the rows first, at least two axes, float32 or float64, all finite."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{name} must be numbers in rows of equal shape, not {array.dtype} values")
+    if array.ndim == 0:
+        raise InputError(f"{name} is a single number; it must have one row per pair")
+    if array.dtype not in (np.float32, np.float64):
+        # float32 holds 8- and 16-bit samples exactly, in half the memory.
+        array = array.astype(np.float32 if array.dtype.itemsize <= 2 else np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # A sum is finite only if every term is; one that overflowed gets a second look.
+        suspicious = not np.isfinite(array.sum())
+    if suspicious and not np.isfinite(array).all():
+        bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+        raise InputError(
+            f"{name} has missing or infinite values in {int(bad.sum()):,} rows "
+            f"(first at row {int(np.argmax(bad)):,}); drop these rows or fill them in"
+        )
+    return array[:, None] if array.ndim == 1 else array
+
+
+def _per_row(values: ArrayLike, name: str) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.dtype.kind in "OT":
+        array = np.array([str(value) for value in array.ravel()], dtype=str).reshape(array.shape)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise InputError(f"{name} must have one value per row, not shape {array.shape}")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InputError(
+            f"{name} has {int(np.isnan(array).sum()):,} missing values; drop these rows or fill them in"
+        )
+    return array
+
+
+def _time(values: ArrayLike) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.dtype.kind == "f" or array.dtype == np.dtype("datetime64[ns]"):
+        return _per_row(array, "time")
+    from coad.data.times import parse_time
+
+    return parse_time(array)

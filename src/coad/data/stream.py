@@ -1,0 +1,139 @@
+"""Pairs a batch at a time, in bounded memory: windows go on across batches, but not across files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad._typing import IntArray
+from coad.data.build import Built, build_pairs, pinned
+from coad.data.layout import FILE, Layout
+from coad.data.pairs import Pairs
+from coad.data.paths import PathLike, find_files
+from coad.data.read import file_labels, resolve_by_files, stored_names
+from coad.data.segments import segment_starts
+from coad.data.tables import column_names, iter_batches, joined_parts
+from coad.exceptions import FileError, InputError
+
+Columns = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class PairsBatch:
+    """Some pairs of one file, and the rows of that file at which each begins and ends.
+
+    ``rows_before`` counts the rows of the files before this one, ``rows_read``
+    those of this file so far.
+    """
+
+    pairs: Pairs
+    path: Path
+    first: IntArray
+    last: IntArray
+    layout: Layout
+    rows_before: int
+    rows_read: int
+
+
+def iter_pairs(
+    source: PathLike | list[PathLike],
+    layout: Layout,
+    *,
+    batch_rows: int = 65_536,
+    means: Mapping[str, Any] | None = None,
+    on_bad_file: Callable[[Path, FileError], None] | None = None,
+) -> Iterator[PairsBatch]:
+    """The pairs of :func:`coad.data.read_pairs`, file by file and batch by batch.
+
+    The first batch settles what the layout leaves open (the unit of time, the
+    samples in ``250ms``, what a gap is); give a model's layout to have it
+    settled before. A file that cannot be read is an error, or, with
+    ``on_bad_file``, reported there, and the next file follows.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "plant.csv"
+    >>> _ = path.write_text("a,b\\n" + "1,2\\n" * 10)
+    >>> layout = Layout(s="a", q="b", window=4, stride=2)
+    >>> [batch.first.tolist() for batch in iter_pairs(path, layout, batch_rows=5)]
+    [[0], [2, 4, 6]]
+    """
+    batches = iter_all_batches(source, layout, batch_rows=batch_rows, means=means, on_bad_file=on_bad_file)
+    return (batch for batch in batches if len(batch.pairs))
+
+
+def iter_all_batches(
+    source: PathLike | list[PathLike],
+    layout: Layout,
+    *,
+    batch_rows: int,
+    means: Mapping[str, Any] | None,
+    on_bad_file: Callable[[Path, FileError], None] | None,
+) -> Iterator[PairsBatch]:
+    """Like :func:`iter_pairs`, with the batches in which no window ends: for those who count rows."""
+    if layout.missing == "interpolate":
+        raise InputError(
+            "missing values cannot be interpolated in a stream; pass --missing drop or --missing mean"
+        )
+    if layout.missing == "mean" and means is None:
+        raise InputError("a stream does not know the means of its columns; give those of the model")
+    files = find_files(source)
+    layout = resolve_by_files(files, layout, on_bad_file)
+    rows_before = 0
+    for path, label in zip(files, file_labels(files), strict=True):
+        try:
+            rows_read = 0
+            layout.check_same(column_names(path), where=str(path))
+            for batch in _pairs_of_file(path, label, layout, batch_rows, means):
+                layout, rows_read = batch.layout, batch.rows_read
+                yield replace(batch, rows_before=rows_before)
+        except FileError as error:
+            if on_bad_file is None:
+                raise
+            on_bad_file(path, error)
+        rows_before += rows_read
+
+
+def _pairs_of_file(
+    path: Path, label: str, layout: Layout, batch_rows: int, means: Mapping[str, Any] | None
+) -> Iterator[PairsBatch]:
+    names = stored_names(layout)
+    categories = [name for name in layout.others if name != FILE]
+    kept: Columns = {}
+    offset = 0
+    for batch in iter_batches(path, names, batch_rows=batch_rows, categories=categories):
+        columns = batch.columns
+        if FILE in layout.others:
+            columns = {**columns, FILE: np.full(len(batch), label)}
+        if kept:
+            columns = {name: joined_parts([kept[name], column], name) for name, column in columns.items()}
+        first_row = batch.first_row - (len(next(iter(kept.values()))) if kept else 0)
+        built = build_pairs(columns, layout, means=means, first_row=first_row, offset=offset)
+        layout = pinned(layout, built, columns)
+        if layout.window is not None:
+            start, offset = _where_to_go_on(built, layout, offset)
+            # Copies, or the whole batch would stay alive behind its last rows.
+            kept = {name: column[start:].copy() for name, column in columns.items()}
+            kept = kept if built.n_rows > start else {}
+        read = batch.first_row + len(batch)
+        yield PairsBatch(built.pairs, path, built.first, built.last, layout, 0, read)
+
+
+def _where_to_go_on(built: Built, layout: Layout, offset: int) -> tuple[int, int]:
+    """The first row that a later window needs, and how many rows after it that window starts."""
+    rows: IntArray = built.breaks["rows"]
+    if not len(rows):
+        return built.n_rows, 0
+    starts = segment_starts(
+        len(rows), time=built.breaks["time"], groups=built.breaks["groups"], max_gap=layout.max_gap
+    )
+    begin = int(starts[-1]) + (offset if len(starts) == 1 else 0)
+    used = int((built.breaks["windows"].start >= starts[-1]).sum())
+    following = begin + used * int(layout.stride or 1)
+    # At least one row stays, to see whether the next one continues it.
+    start = min(following, len(rows) - 1)
+    return int(rows[start]), following - start

@@ -1,0 +1,214 @@
+"""Columns of tables (CSV, Parquet, Arrow) and of array files, whole or in batches of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from coad.data import arrow
+from coad.data.arrays import array_batches, array_names
+from coad.data.arrow import row_batches, text_column
+from coad.data.columns import check_columns
+from coad.data.numbers import to_array, to_floats
+from coad.data.paths import TABLE_KINDS, PathLike, file_kind, find_files
+from coad.exceptions import FileError, InputError
+
+__all__ = ["Batch", "column_names", "iter_batches", "iter_columns", "read_columns"]
+
+Columns = dict[str, NDArray[Any]]
+
+
+def read_columns(
+    path: PathLike | Iterable[PathLike], columns: Sequence[str], *, categories: Collection[str] = ()
+) -> Columns:
+    """The named columns of a file, or of a folder or glob of files, rows one after the other.
+
+    The files are tables (CSV, Parquet, Arrow) or hold named arrays (NPZ, HDF5,
+    MATLAB), where a column may have more than one dimension. Columns are numbers
+    (float64, missing values as NaN), except those in ``categories``, which keep
+    the type that they have (numbers, text, times): use it for contexts, groups
+    and times.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "scores.csv"
+    >>> _ = path.write_text("score_s;score_q;run\\n0.5;1;a\\n0.7;2;b\\n")
+    >>> read_columns(path, ["score_s", "run"], categories=["run"])
+    {'score_s': array([0.5, 0.7]), 'run': array(['a', 'b'], dtype='<U1')}
+    """
+    parts = [batch.columns for batch in iter_batches(path, columns, categories=categories, batch_rows=None)]
+    if not parts:
+        raise FileError(f"{_described(path)} has a header but no rows")
+    joined = {name: joined_parts([part[name] for part in parts], name) for name in dict.fromkeys(columns)}
+    wide = {name: array if name in categories else _wide(array) for name, array in joined.items()}
+    # What comes straight from Arrow's memory is read-only; here the arrays are the caller's own.
+    return {name: array if array.flags.writeable else array.copy() for name, array in wide.items()}
+
+
+def iter_columns(
+    paths: PathLike | Iterable[PathLike],
+    columns: Sequence[str],
+    batch_rows: int = 65_536,
+    *,
+    categories: Collection[str] = (),
+    on_bad_file: Callable[[Path, FileError], None] | None = None,
+) -> Iterator[Columns]:
+    """The same columns, a batch of at most ``batch_rows`` rows at a time, in bounded memory.
+
+    A file that cannot be read ends the iteration with its error; with
+    ``on_bad_file`` it is reported there and the next file follows. Rows read
+    before a file turned out bad have been given out by then.
+    """
+    batches = iter_batches(
+        paths, columns, batch_rows=batch_rows, categories=categories, on_bad_file=on_bad_file
+    )
+    for batch in batches:
+        yield {name: array if name in categories else _wide(array) for name, array in batch.columns.items()}
+
+
+def column_names(path: PathLike) -> list[str]:
+    """The names of a file's columns, or of its arrays.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "both.npz"
+    >>> np.savez(path, motor=np.zeros((5, 60)), run=np.arange(5))
+    >>> column_names(path)
+    ['motor', 'run']
+    """
+    path = Path(path)
+    return arrow.column_names(path) if file_kind(path) in TABLE_KINDS else array_names(path)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of one file: the columns, the file, and the number of its first row in that file."""
+
+    columns: Columns
+    path: Path
+    first_row: int
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+
+def iter_batches(
+    paths: PathLike | Iterable[PathLike],
+    columns: Sequence[str],
+    *,
+    batch_rows: int | None = 65_536,
+    categories: Collection[str] = (),
+    on_bad_file: Callable[[Path, FileError], None] | None = None,
+) -> Iterator[Batch]:
+    """Like :func:`iter_columns`, each batch with the file and the rows that it came from.
+
+    Numbers that the file holds in float32 stay so.
+
+    ``batch_rows=None`` is for those who keep every row anyway: batches as large
+    as is quick, and the types of a CSV file's columns judged by all of its rows.
+    """
+    if batch_rows is not None and batch_rows < 1:
+        raise InputError(f"batch_rows must be at least 1, not {batch_rows}")
+    if not columns:
+        raise InputError("no columns were named")
+    for path in find_files(paths):
+        try:
+            yield from _batches_of_file(path, list(dict.fromkeys(columns)), batch_rows, categories)
+        except FileError as error:
+            if on_bad_file is None:
+                raise
+            on_bad_file(path, error)
+
+
+def _batches_of_file(
+    path: Path, columns: Sequence[str], batch_rows: int | None, categories: Collection[str]
+) -> Iterator[Batch]:
+    where = str(path)
+    if file_kind(path) not in TABLE_KINDS:
+        for start, arrays in array_batches(path, columns, batch_rows):
+            numbers = {name: arrays[name] for name in columns if name not in categories}
+            yield Batch(
+                arrays | {name: _numbers(array, name, where) for name, array in numbers.items()}, path, start
+            )
+        return
+    check_columns(column_names(path), columns, where=where)
+    numeric = [name for name in columns if name not in categories]
+    first_row = 0
+    try:
+        for rows in row_batches(path, columns, numeric=numeric, batch_rows=batch_rows):
+            arrays = {
+                name: to_array(rows.column(name), name, where=where)
+                if name in categories
+                else to_floats(rows.column(name), name, first_row=first_row, where=where)
+                for name in columns
+            }
+            if rows.num_rows:
+                yield Batch(arrays, path, first_row)
+            first_row += rows.num_rows
+    except pa.ArrowInvalid as error:
+        if first_row:
+            # Rows already given out cannot be taken back; only name the value.
+            _name_the_bad_value(path, numeric, error)
+        yield from _batches_from_text(path, columns, numeric, batch_rows or 1 << 20)
+
+
+def _numbers(array: NDArray[Any], name: str, where: str) -> NDArray[Any]:
+    if array.dtype.kind == "f":
+        return array
+    if array.dtype.kind in "biu":
+        return array.astype(np.float64)
+    kind = "times" if array.dtype.kind in "Mm" else "text" if array.dtype.kind == "U" else str(array.dtype)
+    raise InputError(f"{name!r} in {where!r} holds {kind}, not numbers")
+
+
+def _name_the_bad_value(path: Path, numeric: Sequence[str], error: Exception) -> None:
+    for name in numeric:
+        to_floats(text_column(path, name), name, where=str(path))
+    # Every number reads: then it is a category that starts as numbers and goes on as text.
+    raise InputError(
+        f"{str(path)!r} has a column of mixed types ({error}); quote its values or store it as Parquet"
+    ) from error
+
+
+def _batches_from_text(
+    path: Path, columns: Sequence[str], numeric: Sequence[str], batch_rows: int
+) -> Iterator[Batch]:
+    """A CSV whose columns do not convert at once: true/false and padded numbers do, the rest is an error."""
+    texts = {name: text_column(path, name) for name in columns}
+    where = str(path)
+    arrays = {
+        name: to_floats(text, name, where=where) if name in numeric else to_array(text, name, where=where)
+        for name, text in texts.items()
+    }
+    size = len(next(iter(arrays.values())))
+    for start in range(0, size, batch_rows):
+        yield Batch({name: array[start : start + batch_rows] for name, array in arrays.items()}, path, start)
+
+
+def joined_parts(parts: Sequence[NDArray[Any]], name: str) -> NDArray[Any]:
+    """Batches as one array; a number in one file and text in another is text."""
+    if len(parts) == 1:
+        return parts[0]
+    kinds = {part.dtype.kind for part in parts}
+    if "M" in kinds and len(kinds) > 1:
+        raise InputError(f"column {name!r} holds times in one part and something else in another")
+    if "U" in kinds and len(kinds) > 1:
+        parts = [part.astype(str) for part in parts]
+    shapes = {part.shape[1:] for part in parts}
+    if len(shapes) > 1:
+        first, second, *_ = sorted(shapes)
+        raise InputError(f"column {name!r} has rows of shape {first} in one file and {second} in another")
+    return np.concatenate(parts)
+
+
+def _wide(array: NDArray[Any]) -> NDArray[Any]:
+    return array.astype(np.float64, copy=False)
+
+
+def _described(path: PathLike | Iterable[PathLike]) -> str:
+    files = find_files(path)
+    return repr(str(files[0])) if len(files) == 1 else f"each of the {len(files):,} files"

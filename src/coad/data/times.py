@@ -1,0 +1,234 @@
+"""Time in any usual form, durations such as ``250ms``, and blocks of time as contexts.
+
+Time is kept in one of two forms: ``datetime64[ns]`` (UTC) where the values name
+instants, and float64 where they are plain numbers, which are taken as seconds
+whenever a duration is compared with them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coad._typing import FloatArray
+from coad.exceptions import InputError
+
+Duration = str | float | int | np.timedelta64
+
+_UNITS_NS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "μs": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "sec": 1_000_000_000,
+    "min": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
+}
+
+#: Epoch times between 1990 and 2100, by unit: the ranges do not meet.
+_EPOCH_START, _EPOCH_END = 631_152_000, 4_102_444_800
+_EPOCH_SCALES = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def parse_time(values: ArrayLike, *, unit: str | None = None, name: str = "time") -> NDArray[Any]:
+    """Times as ``datetime64[ns]`` (UTC), or as float64 if they are plain numbers.
+
+    Text is read as ISO 8601. Numbers that all lie between 1990 and 2100 when
+    read as epoch seconds, milli-, micro- or nanoseconds are epoch times; other
+    numbers stay numbers. ``unit`` says it outright: ``"s"``, ``"ms"``, ``"us"``,
+    ``"ns"`` for epoch times, ``"number"`` for plain numbers.
+
+    >>> parse_time(["2020-03-09 10:14:33"])
+    array(['2020-03-09T10:14:33.000000000'], dtype='datetime64[ns]')
+    >>> parse_time([1583748873, 1583748874])[0]
+    np.datetime64('2020-03-09T10:14:33.000000000')
+    >>> parse_time([0, 0.5, 1])
+    array([0. , 0.5, 1. ])
+    """
+    array = np.asarray(values)
+    if unit is not None and unit != "number" and unit not in _EPOCH_SCALES:
+        raise InputError(f"time unit must be 's', 'ms', 'us', 'ns' or 'number', not {unit!r}")
+    if array.ndim != 1:
+        raise InputError(f"column {name!r} has {array.ndim} dimensions; time has one value a row")
+    if array.dtype.kind == "M":
+        return array.astype("datetime64[ns]")
+    if array.dtype.kind in "OUST":
+        array = _from_text(array, name)
+        if array.dtype.kind == "M":
+            return array
+    if array.dtype.kind == "m":
+        return np.asarray(array.astype("timedelta64[ns]").astype(np.int64) / 1e9)
+    if array.dtype.kind not in "iuf":
+        raise InputError(f"column {name!r} holds {array.dtype} values, which are not times")
+    unit = unit or _guess_unit(array)
+    return array.astype(np.float64) if unit == "number" else _from_epoch(array, unit)
+
+
+def parse_duration(value: Duration, *, name: str = "duration") -> np.timedelta64:
+    """A length of time: ``250ms``, ``1.5s``, ``10min``, ``2h``, ``1d``; a bare number is seconds.
+
+    >>> parse_duration("250ms"), parse_duration("10min")
+    (np.timedelta64(250000000,'ns'), np.timedelta64(600000000000,'ns'))
+    """
+    if isinstance(value, np.timedelta64):
+        nanoseconds = int(value.astype("timedelta64[ns]").astype(np.int64))
+    else:
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*([a-zA-Zµμ]*)\s*", str(value))
+        scale = _UNITS_NS.get(match[2] or "s") if match else None
+        if match is None or scale is None:
+            raise InputError(
+                f"{name} {value!r} is not a length of time; write it like 250ms, 1.5s, 10min or 2h"
+            )
+        nanoseconds = round(float(match[1]) * scale)
+    if nanoseconds <= 0:
+        raise InputError(f"{name} must be longer than nothing, not {value!r}")
+    if nanoseconds >= 2**63:
+        raise InputError(f"{name} {value!r} is longer than the 292 years that can be counted in nanoseconds")
+    return np.timedelta64(nanoseconds, "ns")
+
+
+def parse_length(value: Duration, *, name: str = "window") -> int | np.timedelta64:
+    """A length in samples (a whole number, ``64``) or in time (``250ms``).
+
+    >>> parse_length("64"), parse_length("1s")
+    (64, np.timedelta64(1000000000,'ns'))
+    """
+    if isinstance(value, np.timedelta64):
+        return parse_duration(value, name=name)
+    text = str(value).strip()
+    if re.fullmatch(r"-?[0-9]+(\.0*)?", text):
+        if float(text) < 1:
+            raise InputError(f"{name} must be at least 1 sample, not {text}")
+        return int(float(text))
+    if re.fullmatch(r"-?[0-9.]+", text):
+        raise InputError(f"{name} must be a whole number of samples or a time like 250ms, not {text}")
+    return parse_duration(text, name=name)
+
+
+def format_duration(value: np.timedelta64 | float) -> str:
+    """A duration as a person writes it.
+
+    >>> format_duration(np.timedelta64(50, "ms")), format_duration(90.0), format_duration(600.0)
+    ('50ms', '90s', '10min')
+    """
+    seconds = float(in_seconds(np.asarray([value]))[0])
+    if seconds == 0:
+        return "0s"
+    for unit in ("d", "h", "min", "s", "ms", "us", "ns"):
+        amount = seconds * 1e9 / _UNITS_NS[unit]
+        if abs(amount) >= 1 and (unit in ("s", "ms", "us", "ns") or amount == round(amount)):
+            return f"{amount:.4g}{unit}"
+    return f"{seconds * 1e9:.4g}ns"
+
+
+def context_blocks(time: ArrayLike, block: Duration, *, group: ArrayLike | None = None) -> NDArray[Any]:
+    """The block of time that each row lies in, as a context for slowly drifting regimes.
+
+    Blocks start at whole multiples of their length since 1970 (or since 0, for
+    plain numbers), so that a row's block does not depend on which other rows were
+    read with it. With ``group``, blocks of different groups are kept apart.
+
+    >>> context_blocks([0.0, 599.0, 600.0, 1300.0], "10min")
+    array([0, 0, 1, 2])
+    """
+    instants = parse_time(time)
+    length = parse_duration(block, name="context block")
+    if instants.dtype.kind == "M":
+        if np.isnat(instants).any():
+            raise InputError("context blocks need a time in every row")
+        blocks = instants.astype(np.int64) // int(length.astype(np.int64))
+    else:
+        blocks = np.floor(instants / in_seconds(np.asarray([length]))[0]).astype(np.int64)
+    if group is None:
+        return np.asarray(blocks)
+    return np.char.add(np.char.add(np.asarray(group).astype(str), " @ "), blocks.astype(str))
+
+
+def same_scale(duration: np.timedelta64, time: NDArray[Any]) -> Any:
+    """The duration in the unit of the differences of ``time``."""
+    return duration if time.dtype.kind == "M" else float(in_seconds(np.asarray([duration]))[0])
+
+
+def in_seconds(differences: NDArray[Any]) -> FloatArray:
+    """Differences of times as seconds."""
+    if differences.dtype.kind == "m":
+        return np.asarray(differences.astype("timedelta64[ns]").astype(np.int64) / 1e9)
+    return differences.astype(np.float64)
+
+
+def epoch_unit(values: ArrayLike) -> str | None:
+    """The unit that numbers are taken in (``"number"`` for plain ones); None for text and dates.
+
+    >>> epoch_unit([1583748873000]), epoch_unit([0.5, 1.0]), epoch_unit(["2020-03-09"])
+    ('ms', 'number', None)
+    """
+    array = np.asarray(values)
+    return _guess_unit(array) if array.dtype.kind in "iuf" else None
+
+
+def _guess_unit(array: NDArray[Any]) -> str:
+    known = array[np.isfinite(array)] if array.dtype.kind == "f" else array
+    if len(known):
+        low, high = float(known.min()), float(known.max())
+        for unit, scale in _EPOCH_SCALES.items():
+            if low >= _EPOCH_START * scale and high <= _EPOCH_END * scale:
+                return unit
+    return "number"
+
+
+def _from_epoch(array: NDArray[Any], unit: str) -> NDArray[Any]:
+    if array.dtype.kind != "f":
+        return array.astype(np.int64).astype(f"datetime64[{unit}]").astype("datetime64[ns]")
+    known = np.isfinite(array)
+    # Whole and fractional parts apart: float64 seconds times 1e9 would round to hundreds of nanoseconds.
+    whole = np.floor(np.where(known, array, 0.0))
+    scale = 10**9 // _EPOCH_SCALES[unit]
+    nanoseconds = whole.astype(np.int64) * scale + np.rint(
+        (np.where(known, array, 0.0) - whole) * scale
+    ).astype(np.int64)
+    return np.where(known, nanoseconds.astype("datetime64[ns]"), np.datetime64("NaT", "ns"))
+
+
+def _from_text(array: NDArray[Any], name: str) -> NDArray[Any]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from coad.data.numbers import to_array, to_floats
+
+    words = [
+        None if word is None or word != word or not str(word).strip() else str(word).strip()
+        for word in array.tolist()
+    ]
+    text = pa.array(words, pa.string())
+    first = next((word for word in words if word is not None), "")
+    try:
+        return to_floats(pc.cast(text, pa.float64()), name)
+    except pa.ArrowInvalid:
+        pass
+    kind = pa.timestamp("ns", "UTC") if re.search(r"(Z|[+-]\d\d:?\d\d)$", first) else pa.timestamp("ns")
+    try:
+        stamps = pc.cast(text, kind)
+    except pa.ArrowInvalid:
+        row = next(
+            row for row, word in enumerate(words) if word is not None and not _is_stamp(pc, pa, word, kind)
+        )
+        raise InputError(
+            f"column {name!r} has a time that cannot be read: {words[row]!r} at row {row:,}; "
+            "write times like 2020-03-09 10:14:33 or as numbers"
+            + (", all with or all without a time zone" if row else "")
+        ) from None
+    return to_array(stamps, name)
+
+
+def _is_stamp(pc: Any, pa: Any, word: str, kind: Any) -> bool:
+    try:
+        pc.cast(pa.array([word]), kind)
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -1,0 +1,206 @@
+"""Windows over rows, with the index kept so that a window's score goes back to its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import ArrayLike, NDArray
+
+from coad._typing import BoolArray, FloatArray, IntArray
+from coad.data.segments import changes, median_step, segment_starts
+from coad.data.times import Duration, format_duration, in_seconds, parse_length
+from coad.exceptions import InputError
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of ``length`` rows, by the row at which each starts, over ``n_rows`` source rows."""
+
+    start: IntArray
+    length: int
+    n_rows: int
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __getitem__(self, index: Any) -> Windows:
+        return replace(self, start=np.atleast_1d(self.start[index]))
+
+    @property
+    def last(self) -> IntArray:
+        """The last row of each window."""
+        return self.start + (self.length - 1)
+
+    @property
+    def rows(self) -> IntArray:
+        """The source rows of each window, shape (windows, length)."""
+        return self.start[:, None] + np.arange(self.length)
+
+    def take(self, values: ArrayLike) -> NDArray[Any]:
+        """The values in each window, time last: (rows, channels) becomes (windows, channels, length).
+
+        >>> make_windows(5, 3, 2).take([10, 11, 12, 13, 14])
+        array([[10, 11, 12],
+               [12, 13, 14]])
+        """
+        array = self._checked(values)
+        if not len(self.start):
+            return np.empty((0, *array.shape[1:], self.length), dtype=array.dtype)
+        return np.ascontiguousarray(sliding_window_view(array, self.length, axis=0)[self.start])
+
+    def at_last(self, values: ArrayLike) -> NDArray[Any]:
+        """The value at the last row of each window: its time, its context."""
+        return np.asarray(self._checked(values)[self.last])
+
+    def any(self, flags: ArrayLike) -> BoolArray:
+        """Whether any row of each window is flagged."""
+        return self.largest(np.asarray(flags).astype(np.int8)).astype(np.bool_)
+
+    def largest(self, values: ArrayLike) -> NDArray[Any]:
+        """The largest value in each window."""
+        array = self._checked(values)
+        if not len(self.start):
+            return np.empty((0, *array.shape[1:]), dtype=array.dtype)
+        return np.asarray(sliding_window_view(array, self.length, axis=0)[self.start].max(axis=-1))
+
+    def to_rows(self, scores: ArrayLike, *, how: str = "max", fill: float = 0.0) -> FloatArray:
+        """A score for each source row from the scores of the windows that hold it.
+
+        ``how`` is ``"max"`` or ``"mean"``. Rows in no window (see :attr:`covered`)
+        get ``fill``.
+
+        >>> make_windows(6, 3, 2).to_rows([0.2, 0.9])
+        array([0.2, 0.2, 0.9, 0.9, 0.9, 0. ])
+        """
+        values = np.asarray(scores, dtype=np.float64)
+        if values.shape != (len(self.start),):
+            raise InputError(f"there are {len(self.start):,} windows and scores of shape {values.shape}")
+        if how not in ("max", "mean"):
+            raise InputError(f"how must be 'max' or 'mean', not {how!r}")
+        covered = self.covered
+        if how == "mean":
+            count = self._spread_sum(np.ones(len(values)))
+            total = self._spread_sum(values)
+            return np.where(covered, total / np.maximum(count, 1.0), fill)
+        result = np.full(self.n_rows, -np.inf)
+        # For one offset the rows are all different, so that plain assignment takes every maximum.
+        starts, best = self._distinct(values)
+        for offset in range(self.length):
+            rows = starts + offset
+            result[rows] = np.maximum(result[rows], best)
+        return np.where(covered, result, fill)
+
+    @property
+    def covered(self) -> BoolArray:
+        """Which source rows are in at least one window."""
+        return self._spread_sum(np.ones(len(self.start))) > 0.5
+
+    def _spread_sum(self, values: FloatArray) -> FloatArray:
+        total = np.zeros(self.n_rows)
+        starts, inverse = np.unique(self.start, return_inverse=True)
+        summed = np.bincount(inverse, values, minlength=len(starts))
+        for offset in range(self.length):
+            total[starts + offset] += summed
+        return total
+
+    def _distinct(self, values: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Starts without repeats (a resampled set repeats them) and the largest value of each."""
+        starts, inverse = np.unique(self.start, return_inverse=True)
+        best = np.full(len(starts), -np.inf)
+        np.maximum.at(best, inverse, values)
+        return starts, best
+
+    def _checked(self, values: ArrayLike) -> NDArray[Any]:
+        array = np.asarray(values)
+        if array.ndim == 0 or len(array) != self.n_rows:
+            size = len(array) if array.ndim else 1
+            raise InputError(f"the windows are over {self.n_rows:,} rows, not {size:,}")
+        return array
+
+
+def make_windows(
+    n: int,
+    length: Duration,
+    stride: Duration | None = None,
+    *,
+    time: NDArray[Any] | None = None,
+    groups: Iterable[ArrayLike] = (),
+    max_gap: Duration | None = None,
+    offset: int = 0,
+    hop: Duration | None = None,
+) -> Windows:
+    """Windows over ``n`` rows that never cross a gap in time or a change of group.
+
+    ``length`` and ``stride`` (from the start of one window to that of the next; by
+    default the length; ``hop`` is another word for it) are numbers of samples, or times (``250ms``), which the median step
+    of the clock turns into samples. In each unbroken stretch the first window
+    starts at its first row (``offset`` rows later in the first stretch, for rows
+    that continue a stream).
+
+    >>> make_windows(10, 4, 2, groups=[["a"] * 5 + ["b"] * 5]).start
+    array([0, 5])
+    """
+    group_list = [np.asarray(group) for group in groups]
+    stride = one_stride(stride, hop)
+    samples = in_samples(length, time, group_list, name="window")
+    step = samples if stride is None else in_samples(stride, time, group_list, name="stride")
+    starts = segment_starts(n, time=time, groups=group_list, max_gap=max_gap)
+    ends = np.append(starts[1:], n)
+    if len(starts):
+        starts = starts.copy()
+        starts[0] = min(starts[0] + offset, ends[0])
+    counts = np.maximum((ends - starts - samples) // step + 1, 0)
+    before = np.repeat(np.cumsum(counts) - counts, counts)
+    start = np.repeat(starts, counts) + (np.arange(int(counts.sum())) - before) * step
+    return Windows(start.astype(np.int64), samples, n)
+
+
+def one_stride(stride: Duration | None, hop: Duration | None) -> Duration | None:
+    """The stride, by either of its two names.
+
+    >>> one_stride(None, "250ms")
+    '250ms'
+    """
+    if stride is not None and hop is not None and stride != hop:
+        raise InputError(f"stride ({stride!r}) and hop ({hop!r}) are the same thing; give one of them")
+    return hop if stride is None else stride
+
+
+def refuse_no_windows(
+    windows: Windows, time: NDArray[Any] | None, groups: Iterable[ArrayLike], max_gap: Duration | None
+) -> None:
+    """Say why not a single window fits: too few rows, or too many breaks."""
+    if len(windows):
+        return
+    starts = segment_starts(windows.n_rows, time=time, groups=groups, max_gap=max_gap)
+    longest = int(np.diff(np.append(starts, windows.n_rows)).max(initial=0))
+    raise InputError(
+        f"no window of {windows.length:,} rows fits: the {windows.n_rows:,} rows fall into "
+        f"{len(starts):,} stretches (a new group, or a gap in time), the longest of {longest:,} rows; "
+        "take a shorter window, or sort the rows by group and time"
+    )
+
+
+def in_samples(
+    length: Duration, time: NDArray[Any] | None, groups: Iterable[ArrayLike] = (), *, name: str = "window"
+) -> int:
+    """A length in samples; one given in time is divided by the median step of the clock."""
+    parsed = parse_length(length, name=name)
+    if isinstance(parsed, int):
+        return parsed
+    if time is None:
+        raise InputError(
+            f"{name} {length!r} is a time, but no time column was named; name one, or give a number of rows"
+        )
+    step = median_step(time, changes(len(time), groups))
+    if step is None:
+        raise InputError(f"{name} {length!r} is a time, and a single row does not tell how long a step is")
+    ratio = float(in_seconds(np.asarray([parsed]))[0] / in_seconds(np.asarray([step]))[0])
+    samples = round(ratio)
+    if samples < 1:
+        raise InputError(f"{name} {length!r} is shorter than one step of the clock ({format_duration(step)})")
+    return samples

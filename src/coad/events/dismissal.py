@@ -1,0 +1,113 @@
+"""Dismissing a kind of event that is understood, so that the next one comes up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+
+from coad._typing import BoolArray
+from coad.events.kind_features import event_features
+from coad.events.kinds import KindModel
+from coad.exceptions import InputError
+from coad.learned.training.inputs import unpacked
+
+if TYPE_CHECKING:
+    from coad.learned.estimator import CoAD
+
+__all__ = ["Dismissed", "alpha_without", "dismiss", "is_dismissed", "refit"]
+
+
+@dataclass(frozen=True)
+class Dismissed:
+    """A dismissed kind: how it is told, and the thresholds at which its events were found."""
+
+    kind: int
+    model: KindModel
+    threshold: float
+    thresholds: tuple[float, float] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return vars(self) | {"model": self.model.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Dismissed:
+        """The inverse of :meth:`to_dict`."""
+        pair = data["thresholds"]
+        return cls(
+            int(data["kind"]),
+            KindModel.from_dict(data["model"]),
+            float(data["threshold"]),
+            None if pair is None else (float(pair[0]), float(pair[1])),
+        )
+
+
+def dismiss(det: CoAD, kind: int, s: Any, q: Any, context: Any) -> None:
+    """See :meth:`coad.CoAD.dismiss`."""
+    own = det._only()
+    if det.kinds_ is None:
+        raise InputError("no kinds are known yet; call coad.events.kinds.find_kinds(det, s, q) first")
+    if not 0 <= kind < det.kinds_.n_kinds:
+        raise InputError(f"there is no kind {kind!r}; there are 0 to {det.kinds_.n_kinds - 1}")
+    before = None if s is None else det.predict(s, q, context)
+    det.dismissed_ = (
+        *det.dismissed_,
+        Dismissed(int(kind), det.kinds_.model, own.threshold, own.thresholds),
+    )
+    if before is None:
+        return
+    rows_s, rows_q, labels, _, _ = unpacked(s, q, context, None, None)
+    keep = ~is_dismissed(det, rows_s, rows_q, labels)
+    if not keep.any():
+        det.dismissed_ = det.dismissed_[:-1]
+        raise InputError("every row belongs to a dismissed kind, so no threshold can be tuned on them")
+    det.alpha_ = alpha_without(det.alpha_, before, keep)
+    det.alpha_how_ += ", less the part of the events that were dismissed"
+    det.tune(rows_s[keep], rows_q[keep], context=None if labels is None else np.asarray(labels)[keep])
+
+
+def alpha_without(alpha: float, flagged: BoolArray, keep: BoolArray) -> float:
+    """The anomaly rate among the rows that are kept: a kind's part of the flagged rows is its part of alpha.
+
+    >>> flagged, keep = np.arange(100) < 10, np.arange(100) >= 5
+    >>> round(alpha_without(0.1, flagged, keep), 4)  # 5 of 95
+    0.0526
+    """
+    left = (flagged & keep).sum() / max(flagged.sum(), 1)
+    return float(max(alpha * left * len(keep), 1.0) / keep.sum())
+
+
+def is_dismissed(det: CoAD, s: Any, q: Any, context: Any) -> BoolArray:
+    """See :meth:`coad.CoAD.is_dismissed`."""
+    s, q, context, _, _ = unpacked(s, q, context, None, None)
+    result: BoolArray = np.zeros(len(s), dtype=np.bool_)
+    if not det.dismissed_:
+        return result
+    p_s, p_q = det.confidences(s, q, context)
+    now = det.decide(p_s, p_q)
+    for one in det.dismissed_:
+        flagged = p_s * p_q > one.threshold
+        if one.thresholds is not None:
+            flagged = (p_s > one.thresholds[0]) & (p_q > one.thresholds[1])
+        rows = np.flatnonzero((flagged | now) & ~result)
+        if len(rows):
+            labels = None if context is None else np.asarray(context)[rows]
+            kinds = one.model.assign(event_features(det, s[rows], q[rows], labels))
+            result[rows[kinds == one.kind]] = True
+    return result
+
+
+def refit(det: CoAD, s: Any, q: Any, context: Any) -> CoAD:
+    """See :meth:`coad.CoAD.refit`."""
+    if not det.dismissed_:
+        raise InputError("no kind was dismissed; call det.dismiss(kind) first")
+    s, q, context, group, time = unpacked(s, q, context, None, None)
+    keep = ~is_dismissed(det, s, q, context)
+    new: CoAD = clone(det)
+    parts = (None if x is None else np.asarray(x)[keep] for x in (context, group, time))
+    new_context, new_group, new_time = parts
+    return new.fit(s[keep], q[keep], context=new_context, group=new_group, time=new_time)

@@ -1,0 +1,339 @@
+"""What kind: flagged events sorted into kinds by what the two networks see in them.
+
+Events are described by numbers (:mod:`coad.events.kind_features`), many of which say nothing of the kind. If the
+two inputs have nothing in common but the kind of an event, then what is correlated between their
+descriptions is the kind: so the combinations that are (canonical correlation, as many as shuffled events
+do not reach) are kept, and events are sorted by them with k-means. Where that finds one kind, the
+descriptions themselves are sorted. Once there are kinds, all that tells them apart is used.
+
+The number of kinds is the one on which two halves of the events agree best, the larger one of equals,
+provided that there are fewer events between any two kinds than in them, and that one cloud would not be cut
+as well. Events far from every kind are noise (-1); how firmly the sorting stands is measured on
+resamples. A kind that is understood ("warm-up") can be dismissed: see :meth:`coad.CoAD.dismiss`.
+
+Kinds that overlap are put together. Kinds that look alike in one input are told apart only where no kinds
+differ in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.linalg import eigh
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score
+
+from coad._typing import FloatArray, IntArray, RandomState
+from coad.core.validation import as_generator
+from coad.events.kind_features import Features, event_features
+from coad.exceptions import InputError
+from coad.learned.training.inputs import unpacked
+
+if TYPE_CHECKING:
+    from coad.learned.estimator import CoAD
+
+__all__ = ["NOISE", "KindModel", "Kinds", "find_kinds"]
+
+NOISE = -1
+_EVENTS_A_KIND = 8  # no kind has fewer events
+_AGREEMENT = 0.6  # adjusted Rand index of two halves' sortings that a number of kinds must reach
+_AS_GOOD = 0.03  # a larger number of kinds is taken if the halves agree almost as well
+_HALVINGS = 12
+_VALLEY = 0.85  # events half-way between two kinds, as a part of those around their middles
+_CLOUDS = 19  # single clouds that must be beaten: one chance in twenty
+_SHUFFLES = 99  # pairings at random that what is shared must beat: one chance in a hundred
+_RIDGE = 0.2  # of the mean variance, added to each: few events cannot tell every covariance
+_MOST_SHARED = 8
+_MOST_AXES = 20  # principal directions of a description
+_FAR = 3.0  # times the middle distance from its kind: an event farther away belongs to none
+_LEAST = 0.2  # a number that differs by less does not make a kind
+_MOST = 2000  # events that choose the number of kinds
+
+
+@dataclass(frozen=True)
+class KindModel:
+    """How an event's kind is told: standardise, combine, and the nearest of some centres."""
+
+    centre: FloatArray
+    scale: FloatArray
+    axes: FloatArray  # (features, axes): the combinations by which kinds are told
+    means: FloatArray  # (kinds, axes), the largest kind first
+    typical: FloatArray  # (kinds, features), standardised
+    radius: FloatArray  # the middle distance of a kind's events from what is typical
+
+    def standardise(self, features: Features) -> FloatArray:
+        """Both inputs' numbers, standardised."""
+        both = np.concatenate(features, axis=1)
+        return np.asarray(np.clip((both - self.centre) / self.scale, -5, 5))
+
+    def project(self, features: Features) -> FloatArray:
+        """The combinations by which kinds are told."""
+        return np.asarray(self.standardise(features) @ self.axes)
+
+    def assign(self, features: Features) -> IntArray:
+        """The kind of each event; -1 for those far from every kind."""
+        if len(features[0]) == 0:
+            return np.zeros(0, dtype=np.int64)
+        z = self.standardise(features)
+        best = _distances(z @ self.axes, self.means).argmin(1)
+        near = np.linalg.norm(z - self.typical[best], axis=1) <= _FAR * self.radius[best]
+        return np.where(near, best, NOISE)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {name: value.tolist() for name, value in vars(self).items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> KindModel:
+        """The inverse of :meth:`to_dict`."""
+        return cls(**{name: np.array(value, dtype=float) for name, value in data.items()})
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Flagged events and their kinds, the largest kind first."""
+
+    rows: IntArray  # the numbers of the flagged rows
+    label: IntArray  # the kind of each, -1: noise
+    n_kinds: int
+    stability: float  # mean adjusted Rand index between this sorting and those of resamples
+    kind_stability: FloatArray  # mean Jaccard index of each kind with its best match in a resample
+    agreement: dict[int, float]  # of the sortings of two halves, for each number of kinds that was tried
+    model: KindModel
+
+    @property
+    def sizes(self) -> IntArray:
+        """Events of each kind."""
+        return np.asarray(np.bincount(self.label[self.label >= 0], minlength=self.n_kinds))
+
+    @property
+    def n_noise(self) -> int:
+        """Events of no kind."""
+        return int((self.label == NOISE).sum())
+
+    def of_row(self, n_rows: int) -> IntArray:
+        """A kind for each of ``n_rows`` rows; -1 also for rows that were not flagged."""
+        kinds: IntArray = np.full(n_rows, NOISE, dtype=np.int64)
+        kinds[self.rows] = self.label
+        return kinds
+
+    def members(self, kind: int) -> IntArray:
+        """The rows of a kind."""
+        return np.asarray(self.rows[self.label == kind])
+
+
+def find_kinds(
+    det: CoAD,
+    s: Any,
+    q: Any = None,
+    *,
+    context: Any = None,
+    flags: Any = None,
+    max_kinds: int = 10,
+    n_resamples: int = 20,
+    random_state: RandomState = 0,
+) -> Kinds:
+    """Sort the flagged rows into kinds, and remember them in ``det.kinds_`` for ``det.dismiss``.
+
+    ``flags`` says which rows to sort; by default those that ``det`` flags. At most ``max_kinds``
+    kinds are looked for. ``n_resamples`` sortings of resampled events give the stability.
+
+    >>> from coad.learned.estimator import CoAD
+    >>> rng = np.random.default_rng(0)
+    >>> s, q = rng.normal(size=(2, 800, 4))
+    >>> s[:40, 0] += 6; q[:80, 1] += 6; s[40:80, 3] += 6
+    >>> det = CoAD(epochs=60, n_seeds=2, random_state=0).fit(s, q)
+    >>> kinds = find_kinds(det, s, q)
+    >>> kinds.n_kinds
+    2
+    """
+    if max_kinds < 1:
+        raise InputError(f"max_kinds must be 1 or more, not {max_kinds}")
+    s, q, context, _, _ = unpacked(s, q, context, None, None)
+    flagged = det.predict(s, q, context) if flags is None else np.asarray(flags, dtype=bool)
+    if flagged.shape != (len(s),):
+        raise InputError(f"flags has shape {flagged.shape}, but there are {len(s):,} rows")
+    rows = np.flatnonzero(flagged)
+    if len(rows) < 2:
+        raise InputError(
+            f"{len(rows)} flagged row{'s'[: len(rows) != 1]}: there is nothing to sort into kinds"
+        )
+    features = event_features(det, s[rows], q[rows], None if context is None else np.asarray(context)[rows])
+    rng = as_generator(random_state)
+    seed = int(rng.integers(2**31))
+    model, agreement = fit_kinds(features, max_kinds, seed)
+    label = model.assign(features)
+    stability, each = _stability(model, features, label, n_resamples, rng)
+    found = Kinds(rows, label, len(model.means), stability, each, agreement, model)
+    det.kinds_ = found
+    return found
+
+
+def fit_kinds(features: Features, max_kinds: int, seed: int) -> tuple[KindModel, dict[int, float]]:
+    """The sorting, and for each number of kinds that was tried how well two halves agree on it."""
+    rng = np.random.default_rng(seed)
+    both = np.concatenate(features, axis=1)
+    centre = np.median(both, axis=0)
+    low, high = np.quantile(both, (0.1, 0.9), axis=0)
+    scale = np.maximum((high - low) / 2.56, _LEAST)  # a deviation, if they are normal
+    z = np.clip((both - centre) / scale, -5, 5)
+    some = z if len(z) <= _MOST else z[rng.choice(len(z), _MOST, replace=False)]
+    split = features[0].shape[1]
+    axes = _shared_axes(some, split, rng)
+    best, agreement = _number(some @ axes, max_kinds, rng)
+    if best == 1:
+        axes = _principal(some)
+        best, agreement = _number(some @ axes, max_kinds, rng)
+    label = _k_means(z @ axes, best, seed).labels_
+    sizes = np.bincount(label, minlength=best)
+    # A handful of odd events is not a kind; they are noise, unless they lie near one.
+    order = np.argsort(-sizes, kind="stable")
+    kept = order[sizes[order] >= min(_EVENTS_A_KIND, sizes.max())]
+    held = np.isin(label, kept)
+    label = (label[held, None] == kept).argmax(1)
+    if len(kept) > 1:
+        axes = _telling(z[held], label, len(kept))
+        y = z[held] @ axes
+        label = _k_means(y, len(kept), seed, start=_means(y, label, len(kept))).labels_
+    typical = _means(z[held], label, len(kept))
+    away = np.linalg.norm(z[held] - typical[label], axis=1)
+    radius = np.array([np.median(away[label == kind]) for kind in range(len(kept))])
+    order = np.argsort(-np.bincount(label), kind="stable")
+    typical, radius = typical[order], np.maximum(radius[order], 1e-3)
+    return KindModel(centre, scale, axes, typical @ axes, typical, radius), agreement
+
+
+def _shared_axes(z: FloatArray, split: int, rng: np.random.Generator) -> FloatArray:
+    """(features, axes): the combinations of s and of q that go together more than shuffled pairs do.
+
+    Canonical correlation; an axis of each input counts by the root of its correlation.
+    """
+    sides = [z[:, :split] - z[:, :split].mean(0), z[:, split:] - z[:, split:].mean(0)]
+    into = [_whitening(side) for side in sides]
+    white = [side @ axes for side, axes in zip(sides, into, strict=True)]
+    u, rho, v = np.linalg.svd(white[0].T @ white[1] / len(z))
+    chance = max(
+        np.linalg.norm(white[0].T @ rng.permutation(white[1]) / len(z), ord=2) for _ in range(_SHUFFLES)
+    )
+    count = min(int(np.cumprod(rho > chance).sum()), _MOST_SHARED)
+    weight = np.sqrt(rho[:count])
+    axes = np.zeros((z.shape[1], 2 * count))
+    axes[:split, :count] = into[0] @ u[:, :count] * weight
+    axes[split:, count:] = into[1] @ v.T[:, :count] * weight
+    return axes
+
+
+def _whitening(z: FloatArray) -> FloatArray:
+    """(features, axes): the principal directions, each brought to variance 1 but for the ridge."""
+    directions = _principal(z)
+    variance = (z @ directions).var(0)
+    return np.asarray(directions / np.sqrt(np.maximum(variance + _RIDGE * variance.mean(), 1e-12)))
+
+
+def _principal(z: FloatArray) -> FloatArray:
+    """(features, axes): the principal directions, fewer if events are few."""
+    most = max(1, min(_MOST_AXES, len(z) // 10))
+    return np.asarray(np.linalg.svd(z - z.mean(0), full_matrices=False)[2][:most].T)
+
+
+def _telling(z: FloatArray, label: IntArray, k: int) -> FloatArray:
+    """(features, k - 1): the combinations of all numbers, shared or not, that tell these kinds apart best.
+
+    Fisher's discriminants. Variances within kinds are 1, those between them are held down.
+    """
+    means = _means(z, label, k)
+    within = np.cov((z - means[label]).T)
+    within = (1 - _RIDGE) * within + _RIDGE * np.trace(within) / len(within) * np.eye(len(within))
+    ratio, axes = eigh(np.cov(means[label].T), within)
+    return np.asarray(axes[:, :-k:-1] / np.sqrt(2 + ratio[:-k:-1]))
+
+
+def _number(y: FloatArray, max_kinds: int, rng: np.random.Generator) -> tuple[int, dict[int, float]]:
+    """The number of kinds, and how well halves agree on each number."""
+    distinct = len(np.unique(y, axis=0)) if y.shape[1] else 0
+    most = max(1, min(max_kinds, distinct // (2 * _EVENTS_A_KIND)))
+    agreement = {1: 1.0} | {k: _agreement(y, k, rng) for k in range(2, most + 1)}
+    good = [
+        k
+        for k, value in agreement.items()
+        if k > 1 and value >= _AGREEMENT and _are_apart(y, k) and _beats_one_cloud(y, k, rng)
+    ]
+    if not good:
+        return 1, agreement
+    least = max(agreement[k] for k in good) - _AS_GOOD
+    return max(k for k in good if agreement[k] >= least), agreement
+
+
+def _agreement(y: FloatArray, k: int, rng: np.random.Generator) -> float:
+    """Whether one half is sorted by the other half's kinds as by its own: mean adjusted Rand index."""
+    found = []
+    for _ in range(_HALVINGS):
+        one, other = np.array_split(rng.permutation(len(y)), 2)
+        seed = int(rng.integers(2**31))
+        told = _distances(y[one], _k_means(y[other], k, seed).cluster_centers_).argmin(1)
+        found.append(adjusted_rand_score(_k_means(y[one], k, seed).labels_, told))
+    return float(np.mean(found))
+
+
+def _are_apart(y: FloatArray, k: int) -> bool:
+    """Whether any two kinds have a valley between them: fewer events half-way than around the middles of both.
+
+    On the way that tells the two apart best (Fisher's discriminant), between the middles.
+    """
+    label = _k_means(y, k, 0).labels_
+    means = _means(y, label, k)
+    within = np.atleast_2d(np.cov((y - means[label]).T))
+    within += 0.05 * np.var(y) * np.eye(len(within))
+    for a in range(k):
+        for b in range(a):
+            step = means[b] - means[a]
+            way = np.linalg.solve(within, step)
+            place = (y[(label == a) | (label == b)] - means[a]) @ way / max(float(step @ way), 1e-12)
+            at_a, between, at_b = ((np.abs(place - at) < 0.25).sum() for at in (0.0, 0.5, 1.0))
+            if between + 1 > _VALLEY * (np.sqrt(at_a * at_b) + 1):
+                return False
+    return True
+
+
+def _beats_one_cloud(y: FloatArray, k: int, rng: np.random.Generator) -> bool:
+    """Whether k kinds are tighter than k parts of a Gaussian cloud of the same covariance."""
+    covariance = np.atleast_2d(np.cov(y.T))
+    mine = _k_means(y, k, 0).inertia_
+    clouds = (rng.multivariate_normal(np.zeros(y.shape[1]), covariance, len(y)) for _ in range(_CLOUDS))
+    return all(mine < _k_means(cloud, k, 0).inertia_ for cloud in clouds)
+
+
+def _k_means(y: FloatArray, k: int, seed: int, start: FloatArray | None = None) -> KMeans:
+    if start is not None:
+        return KMeans(k, init=start, n_init=1, random_state=seed).fit(y)
+    return KMeans(k, n_init=4, random_state=seed).fit(y)
+
+
+def _means(z: FloatArray, label: IntArray, k: int) -> FloatArray:
+    return np.array([z[label == kind].mean(0) for kind in range(k)])
+
+
+def _distances(z: FloatArray, means: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.norm(z[:, None] - means, axis=2))
+
+
+def _stability(
+    model: KindModel, features: Features, label: IntArray, n_resamples: int, rng: np.random.Generator
+) -> tuple[float, FloatArray]:
+    """How much of the sorting comes out again on resamples, with the same number of kinds."""
+    k, y = len(model.means), model.project(features)
+    held = label >= 0
+    scores, overlap = [], np.ones((max(n_resamples, 1), k))
+    for draw in range(n_resamples):
+        drawn = y[rng.choice(np.flatnonzero(held), held.sum())]
+        if len(np.unique(drawn, axis=0)) < k:
+            continue
+        again = _distances(y, _k_means(drawn, k, int(rng.integers(2**31))).cluster_centers_).argmin(1)
+        scores.append(adjusted_rand_score(label[held], again[held]))
+        both = np.array([[(held & (label == a) & (again == b)).sum() for b in range(k)] for a in range(k)])
+        either = both.sum(1)[:, None] + both.sum(0) - both
+        overlap[draw] = (both / np.maximum(either, 1)).max(1)
+    return (float(np.mean(scores)) if scores else 1.0), overlap.mean(0)

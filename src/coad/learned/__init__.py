@@ -1,0 +1,1 @@
+"""The learned mode: two networks trained end to end by F̂β."""

@@ -1,0 +1,402 @@
+"""The networks: a description, and many copies of it trained side by side.
+
+A :class:`NetSpec` says what a network is (convolutions, then fully-connected layers, then one
+logit); it is plain data, so a saved model needs no class of the user's. :class:`StackedNet`
+holds several *members* (seeds) of one description with their parameters stacked, so that a
+step of all of them is a few large operations instead of many small ones.
+:class:`LoopedNet` does the same job for modules that the user wrote, one after the other.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from coad.exceptions import InputError
+from coad.learned.batch_last import ConvolutionStack, convolve
+
+__all__ = ["Conv", "Layout", "LoopedNet", "NetSpec", "NormalisedHead", "StackedNet", "default_spec", "preset"]
+
+#: How convolutions lay out their data: as PyTorch does by default, its channels-last kernels,
+#: or our own for few channels (:mod:`coad.learned.batch_last`).
+Layout = Literal["default", "channels_last", "batch_last"]
+
+
+@dataclass(frozen=True)
+class Conv:
+    """One convolution (1-D or 2-D, by the input) followed by a ReLU."""
+
+    channels: int
+    kernel: int
+    stride: int = 1
+    padding: int = 0
+
+
+@dataclass(frozen=True)
+class NetSpec:
+    """Convolutions, then fully-connected layers, each with a ReLU, then one logit.
+
+    >>> NetSpec(hidden=(16, 8)).sizes((5,))
+    [(5,), (16,), (8,)]
+    >>> preset("mnist")[0].sizes((1, 25, 25))[-3:]
+    [(490,), (8,), (8,)]
+    """
+
+    convs: tuple[Conv, ...] = ()
+    hidden: tuple[int, ...] = (8, 8)
+
+    def sizes(self, input_shape: Sequence[int]) -> list[tuple[int, ...]]:
+        """The input shape of each layer, as the paper's figures list them."""
+        shape = tuple(input_shape)
+        if self.convs and len(shape) not in (2, 3):
+            raise InputError(
+                f"a convolutional network needs (n, channels, time) or (n, channels, height, width) "
+                f"input, but a row has shape {shape}"
+            )
+        sizes = [shape]
+        for conv in self.convs:
+            space = tuple((x + 2 * conv.padding - conv.kernel) // conv.stride + 1 for x in shape[1:])
+            if min(space) < 1:
+                raise InputError(
+                    f"input {tuple(input_shape)} is too small for this network: a convolution of kernel "
+                    f"{conv.kernel} meets {shape[1:]}; use a smaller kernel or longer windows"
+                )
+            shape = (conv.channels, *space)
+            sizes.append(shape)
+        if len(shape) > 1:
+            sizes[-1 if self.convs else 0] = shape = (math.prod(shape),)
+        for width in self.hidden:
+            sizes.append((width,))
+        return sizes
+
+    def work(self, input_shape: Sequence[int]) -> float:
+        """Multiplications of the convolutions for each input value.
+
+        >>> round(preset("mnist")[0].work((1, 25, 25))), round(preset("rf")[1].work((14, 1000)))
+        (3622, 71)
+        """
+        shape, total = tuple(input_shape), 0
+        for conv in self.convs:
+            space = [(x + 2 * conv.padding - conv.kernel) // conv.stride + 1 for x in shape[1:]]
+            total += math.prod(space) * conv.channels * shape[0] * conv.kernel ** len(space)
+            shape = (conv.channels, *space)
+        return total / math.prod(input_shape)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> NetSpec:
+        """The inverse of :meth:`to_dict`."""
+        return cls(tuple(Conv(**conv) for conv in data["convs"]), tuple(int(x) for x in data["hidden"]))
+
+
+def preset(name: str) -> tuple[NetSpec, NetSpec]:
+    """The paper's networks (s, q): ``"mnist"``, ``"milling"`` or ``"rf"``.
+
+    >>> spec_s, spec_q = preset("rf")
+    >>> spec_s.sizes((1, 50)), spec_q.sizes((14, 1000))[1:3]
+    ([(1, 50), (5, 41), (160,), (6,), (6,)], [(15, 197), (540,)])
+    """
+    if name == "mnist":
+        both = NetSpec(tuple(Conv(10, 5, stride, 2) for stride in (1, 1, 2, 2)), (8, 8))
+        return both, both
+    if name == "milling":
+        both = NetSpec((Conv(10, 5, 1, 2), Conv(10, 5, 1, 2)), (8, 8))
+        return both, both
+    if name == "rf":
+        return NetSpec((Conv(5, 10),) * 2, (6, 6)), NetSpec((Conv(15, 20, 5),) * 2, (6, 6))
+    raise InputError(f"unknown network {name!r}; the paper's are 'mnist', 'milling' and 'rf'")
+
+
+def default_spec(input_shape: Sequence[int]) -> NetSpec:
+    """A network that suits the shape of one row.
+
+    >>> default_spec((12,))
+    NetSpec(convs=(), hidden=(32, 16))
+    >>> len(default_spec((3, 200)).convs), len(default_spec((1, 28, 28)).convs)
+    (3, 3)
+    """
+    shape = tuple(input_shape)
+    if len(shape) == 1:
+        return NetSpec(hidden=(32, 16))
+    if len(shape) not in (2, 3):
+        raise InputError(
+            f"each row has shape {shape}; coad takes (n, features), (n, channels, time) or (n, c, h, w)"
+        )
+    smallest = min(shape[1:])
+    if smallest < 8:
+        return NetSpec(hidden=(32, 16))
+    if len(shape) == 2:
+        # Strides bring the length below about 32, so that the first full layer stays small.
+        strides = [2 if smallest / 2**i > 32 else 1 for i in range(3)]
+        return NetSpec(tuple(Conv(16, 5, stride, 2) for stride in strides), (16, 16))
+    return NetSpec(tuple(Conv(12, 5, stride, 2) for stride in (1, 2, 2)), (16, 16))
+
+
+class StackedNet(nn.Module):
+    """Several members of one description, stacked; the output is (members, n, outputs).
+
+    With ``apart``, the outputs share the convolutions only, and each has fully-connected layers
+    of its own (``branches`` of them): the last layers are narrow, and one task would crowd out another.
+
+    >>> net = StackedNet(NetSpec(hidden=(4,)), (3,), seeds=[0, 1])
+    >>> net(torch.zeros(5, 3)).shape
+    torch.Size([2, 5, 1])
+    """
+
+    def __init__(
+        self,
+        spec: NetSpec,
+        input_shape: Sequence[int],
+        seeds: Sequence[int],
+        outputs: int = 1,
+        *,
+        apart: bool = False,
+    ):
+        super().__init__()
+        self.spec = spec
+        self.input_shape = tuple(input_shape)
+        self.members = len(seeds)
+        self.outputs = outputs
+        self.branches = outputs if apart and spec.convs and spec.hidden else 1
+        self._layout: Layout = "default"
+        sizes = spec.sizes(input_shape)
+        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        self.conv_weight, self.conv_bias = nn.ParameterList(), nn.ParameterList()
+        channels = self.input_shape[0]
+        for conv in spec.convs:
+            kernel = (conv.kernel,) * (len(self.input_shape) - 1)
+            fan_in = channels * math.prod(kernel)
+            weight, bias = _initial(generators, (conv.channels, channels, *kernel), (conv.channels,), fan_in)
+            self.conv_weight.append(nn.Parameter(weight.detach().flatten(0, 1)))
+            self.conv_bias.append(nn.Parameter(bias.detach().flatten(0, 1)))
+            channels = conv.channels
+        self.weight, self.bias = nn.ParameterList(), nn.ParameterList()
+        widths = [size[0] for size in sizes[len(spec.convs) :]] + [outputs // self.branches]
+        for i, (fan_in, fan_out) in enumerate(itertools.pairwise(widths)):
+            # The branches' first layers are one wide layer; the others are stacked.
+            wide, deep = (self.branches, 1) if i == 0 else (1, self.branches)
+            shape = (deep, fan_in, wide * fan_out), (deep, 1, wide * fan_out)
+            weight, bias = _initial(generators, *shape, fan_in)
+            self.weight.append(nn.Parameter(weight.detach().flatten(0, 1)))
+            self.bias.append(nn.Parameter(bias.detach().flatten(0, 1)))
+        self._own = ConvolutionStack(spec.convs, self.input_shape, self.members) if spec.convs else None
+
+    @property
+    def layout(self) -> Layout:
+        """How the convolutions are computed; the result differs by rounding only."""
+        return self._layout
+
+    @layout.setter
+    def layout(self, value: Layout) -> None:
+        if value == self._layout:
+            return
+        # The weights are laid out once: turned at every step, their gradients come out in the slow layout.
+        self._layout = value
+        layout = torch.channels_last if value == "channels_last" else torch.contiguous_format
+        for weight in self.conv_weight:
+            image = weight.data.unsqueeze(2) if weight.ndim == 3 else weight.data
+            image = image.contiguous(memory_format=layout)
+            weight.data = image.squeeze(2) if weight.ndim == 3 else image
+
+    def forward(self, x: Tensor) -> Tensor:
+        logit = torch.baddbmm(self.bias[-1], self.latent(x), self.weight[-1])
+        if self.branches > 1:
+            logit = logit.reshape(self.members, self.branches, len(x)).transpose(1, 2)
+        return logit
+
+    def latent(self, x: Tensor) -> Tensor:
+        """What the last layer is given: (members × branches, n, width)."""
+        k = self.members
+        if self.spec.convs:
+            h = self._convolve(x).reshape(x.shape[0], k, -1).transpose(0, 1)
+        else:
+            h = x.flatten(1).unsqueeze(0).expand(k, -1, -1)
+        # A slice of a ParameterList is a new module: it costs more than the layer.
+        for i, (weight, bias) in enumerate(list(zip(self.weight, self.bias, strict=True))[:-1]):
+            h = F.relu_(_affine(h, weight, bias))
+            if i == 0 and self.branches > 1:
+                h = h.transpose(1, 2).reshape(k * self.branches, -1, len(x)).transpose(1, 2)
+        return h
+
+    def _convolve(self, x: Tensor) -> Tensor:
+        plain = x.requires_grad or torch.is_autocast_enabled("cpu")  # what our own kernels do not do
+        if self.layout == "batch_last" and self._own is not None and not plain:
+            return convolve(self._own, x, list(self.conv_weight), list(self.conv_bias))
+        channels_last = self.layout == "channels_last"
+        # As images of height 1: PyTorch's channels-last kernels exist for images only.
+        as_images = x.ndim == 3 and channels_last
+        if as_images:
+            x = x.unsqueeze(2)
+        if channels_last:
+            x = x.contiguous(memory_format=torch.channels_last)
+        convolution = F.conv1d if x.ndim == 3 else F.conv2d
+        for i, conv in enumerate(self.spec.convs):
+            weight, bias = self.conv_weight[i], self.conv_bias[i]
+            stride, padding = (conv.stride,) * (weight.ndim - 2), (conv.padding,) * (weight.ndim - 2)
+            if as_images:
+                weight, stride, padding = weight.unsqueeze(2), (1, *stride), (0, *padding)
+            # The members share the input, so the first convolution is a single wide one.
+            groups = self.members if i else 1
+            x = F.relu_(convolution(x, weight, bias, stride, padding, groups=groups))
+        return x
+
+    def member(self, state: dict[str, Tensor], index: int) -> dict[str, Tensor]:
+        """Views of one member's part of ``state``, named and laid out as a stack of one."""
+        return {name: member_part(value, index, self.members) for name, value in state.items()}
+
+    def output(self, state: dict[str, Tensor], index: int) -> dict[str, Tensor]:
+        """Views of what one output is made of in ``state``, named and laid out as a stack with one output."""
+        last = len(self.weight) - 1
+        found = {}
+        for name, value in state.items():
+            kind, _, layer = name.partition(".")
+            if kind in ("weight", "bias"):
+                if self.branches > 1 and layer != "0":
+                    value = value[index :: self.branches]
+                elif self.branches > 1 or int(layer) == last:
+                    width = value.shape[-1] // self.outputs
+                    value = value[..., index * width : (index + 1) * width]
+            found[name] = value
+        return found
+
+
+class LoopedNet(nn.Module):
+    """The user's own modules, one per member, run one after the other.
+
+    The module must return one logit a row: shape (n,), (n, 1), or (n, number of β).
+    """
+
+    def __init__(self, factory: nn.Module | Callable[[], nn.Module], seeds: Sequence[int], outputs: int = 1):
+        super().__init__()
+        self.outputs = outputs
+        self.members = len(seeds)
+        self.layout: Layout = "default"
+        modules = []
+        for seed in seeds:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                if isinstance(factory, nn.Module):
+                    module = copy.deepcopy(factory)
+                    for part in module.modules():
+                        reset = getattr(part, "reset_parameters", None)
+                        if callable(reset):
+                            reset()
+                else:
+                    module = factory()
+            if not isinstance(module, nn.Module):
+                raise InputError(f"the network must be a torch.nn.Module, not {type(module).__name__}")
+            modules.append(module)
+        self.each = nn.ModuleList(modules)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack([self._checked(module(x), len(x)) for module in self.each])
+
+    def latent(self, x: Tensor) -> Tensor:
+        """The input of each module's last ``nn.Linear``: (members, n, width)."""
+        caught: list[Tensor] = []
+        for module in self.each:
+            linear = [part for part in module.modules() if isinstance(part, nn.Linear)]
+            if not linear:
+                raise InputError("this network has no nn.Linear layer, so its latent space is not known")
+            handle = linear[-1].register_forward_pre_hook(lambda _, args: caught.append(args[0]))
+            try:
+                module(x)
+            finally:
+                handle.remove()
+        return torch.stack(caught)
+
+    def member(self, state: dict[str, Tensor], index: int) -> dict[str, Tensor]:
+        """Views of one member's part of ``state``, named as in a stack of one."""
+        start = f"each.{index}."
+        return {"each.0." + k.removeprefix(start): v for k, v in state.items() if k.startswith(start)}
+
+    def _checked(self, out: Any, n: int) -> Tensor:
+        if isinstance(out, Tensor) and out.shape == (n,) and self.outputs == 1:
+            return out.unsqueeze(1)
+        if isinstance(out, Tensor) and out.shape == (n, self.outputs):
+            return out
+        got = f"shape {tuple(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
+        wanted = "(n,) or (n, 1)" if self.outputs == 1 else f"(n, {self.outputs}), one logit per beta"
+        raise InputError(f"the network must return one logit per row, {wanted}; for {n} rows it gave {got}")
+
+
+class NormalisedHead(nn.Module):
+    """Batch-norm on the logit, starting at scale 2 and shift −1, for every member and β.
+
+    It keeps the confidences of a fresh network spread out, so that the gradient is alive
+    from the first step. ``enabled=False`` passes the logit through (the paper's head).
+
+    >>> head = NormalisedHead(members=1, outputs=1)
+    >>> z = head(torch.randn(1, 500, 1) * 9 + 3)
+    >>> round(z.mean().item(), 3), round(z.std().item(), 2)
+    (-1.0, 2.0)
+    """
+
+    def __init__(self, members: int, outputs: int, *, enabled: bool = True, momentum: float = 0.1):
+        super().__init__()
+        self.enabled, self.momentum, self.eps = enabled, momentum, 1e-5
+        shape = (members, 1, outputs)
+        self.scale = nn.Parameter(torch.full(shape, 2.0), requires_grad=enabled)
+        self.shift = nn.Parameter(torch.full(shape, -1.0), requires_grad=enabled)
+        self.mean: Tensor
+        self.var: Tensor
+        self.register_buffer("mean", torch.zeros(shape))
+        self.register_buffer("var", torch.ones(shape))
+
+    def forward(self, z: Tensor) -> Tensor:
+        if not self.enabled:
+            return z
+        mean, var = self.mean, self.var
+        if self.training:
+            var, mean = torch.var_mean(z, dim=1, keepdim=True, correction=0)
+            with torch.no_grad():
+                self.mean.lerp_(mean, self.momentum)
+                self.var.lerp_(var, self.momentum)
+        return (z - mean) * (self.scale * torch.rsqrt(var + self.eps)) + self.shift
+
+    def affine(self) -> tuple[Tensor, Tensor]:
+        """(a, b) with head(z) = a·z + b at inference; shape (members, outputs)."""
+        if not self.enabled:
+            return torch.ones_like(self.mean)[:, 0], torch.zeros_like(self.mean)[:, 0]
+        a = (self.scale * torch.rsqrt(self.var + self.eps)).detach()
+        return a[:, 0], (self.shift - self.mean * a).detach()[:, 0]
+
+
+def _initial(
+    generators: Sequence[torch.Generator], weight: tuple[int, ...], bias: tuple[int, ...], fan_in: int
+) -> tuple[nn.Parameter, nn.Parameter]:
+    """PyTorch's own default, U(−1/√fan_in, 1/√fan_in), drawn for each member by itself."""
+    bound = 1.0 / math.sqrt(fan_in)
+
+    def draw(shape: tuple[int, ...]) -> Tensor:
+        return torch.stack([torch.empty(shape).uniform_(-bound, bound, generator=g) for g in generators])
+
+    return nn.Parameter(draw(weight)), nn.Parameter(draw(bias))
+
+
+def _affine(h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """``h @ weight + bias`` for every member.
+
+    From many values to a few, matrix libraries are two to three times faster the other way round.
+    """
+    if weight.shape[1] < 16 * weight.shape[2]:
+        return torch.baddbmm(bias, h, weight)
+    turned = torch.baddbmm(bias.transpose(1, 2), weight.transpose(1, 2), h.transpose(1, 2))
+    return turned.transpose(1, 2)
+
+
+def member_part(value: Tensor, index: int, members: int) -> Tensor:
+    """The slice of a stacked tensor that belongs to one member."""
+    size = value.shape[0] // members
+    return value[index * size : (index + 1) * size]

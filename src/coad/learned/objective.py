@@ -1,0 +1,226 @@
+"""The loss on moments: −F̂β with the wall that keeps mu_s and mu_q below one half.
+
+:class:`CoincidenceLoss` works in anyone's training loop. It takes logits, because the
+gradient of a confidence that has reached 0 or 1 is lost, and sums in float64.
+
+The loss depends on the data only through the moments, so a batch of any size, or one that
+is spread over processes, has an exact gradient in two passes: the first adds up
+:meth:`CoincidenceLoss.moments` (no gradient), the second calls
+:meth:`CoincidenceLoss.partial` on each part with the moments of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from coad.core.metric import Moments, true_positive_fraction
+from coad.exceptions import InputError
+
+__all__ = ["CoincidenceLoss", "soft_fbeta"]
+
+Preset = Literal["robust", "paper"]
+
+#: Beyond this a float64 sigmoid is 1 to the last bit; the clamp keeps every product normal.
+_LOGIT_LIMIT = 50.0
+_WALL_TEMPERATURE = 50.0
+_WALL_START = 0.45
+
+
+class CoincidenceLoss(nn.Module):
+    """−F̂β of a batch, plus the wall and magnitude terms.
+
+    ``preset="robust"`` has a hinge wall that is exactly zero while mu_s and mu_q are below
+    0.45, and caps TP at α, so that nothing is gained by flagging more than there can be.
+    ``preset="paper"`` is the paper's loss: a sigmoid wall (temperature 50), no cap.
+
+    ``lambda_wall`` defaults to 1/α (paper) or 4/α (robust), ``lambda_mag`` to 0. ``beta``
+    may be a sequence: then the logits carry one column per β and the losses are summed.
+    ``margin`` = c/√n takes c standard deviations of a chance coincidence among n rows off TP,
+    so that a small data set does not teach its own noise.
+
+    >>> import torch
+    >>> loss = CoincidenceLoss(beta=1.0, alpha=0.25)
+    >>> agree = torch.tensor([9.0, -9.0, -9.0, -9.0])
+    >>> round(float(loss(agree, agree)), 2)
+    -1.0
+    >>> round(float(loss(agree, agree.flip(0))), 2)
+    0.89
+    """
+
+    def __init__(
+        self,
+        beta: float | Sequence[float] = 1.0,
+        alpha: float | Tensor = 0.1,
+        *,
+        preset: Preset = "robust",
+        lambda_wall: float | None = None,
+        lambda_mag: float = 0.0,
+        cap: bool | None = None,
+        margin: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if preset not in ("robust", "paper"):
+            raise InputError(f"preset must be 'robust' or 'paper', not {preset!r}")
+        betas = [float(b) for b in beta] if isinstance(beta, Sequence) else [float(beta)]
+        if not betas or not all(b >= 0 for b in betas):
+            raise InputError(f"beta must be 0 or more (inf included), not {beta!r}")
+        if lambda_mag < 0 or (lambda_wall is not None and lambda_wall < 0):
+            raise InputError("lambda_wall and lambda_mag must be 0 or more")
+        self.beta = tuple(betas)
+        self.preset: Preset = preset
+        self.lambda_wall = lambda_wall
+        self.lambda_mag = float(lambda_mag)
+        self.margin = float(margin)
+        self.cap = preset == "robust" if cap is None else bool(cap)
+        self.alpha: Tensor
+        self.register_buffer("alpha", torch.as_tensor(0.1, dtype=torch.float64), persistent=False)
+        self.set_alpha(alpha)
+
+    def set_alpha(self, alpha: float | Tensor, ceiling: float | Tensor | None = None) -> None:
+        """Use another anomaly rate from now on: a number, or a tensor with one per model.
+
+        ``ceiling`` is what TP is capped at, α itself if not given.
+        """
+        value = torch.as_tensor(alpha, dtype=torch.float64)
+        if not bool(((value > 0) & (value <= 0.5)).all()):
+            raise InputError(f"alpha, the anomaly rate, must lie in (0, 0.5], not {alpha!r}")
+        self.alpha = value
+        self.ceiling = value if ceiling is None else torch.as_tensor(ceiling, dtype=torch.float64)
+
+    def forward(self, logit_s: Tensor, logit_q: Tensor, context: Any = None) -> Tensor:
+        """The loss of a batch, a scalar.
+
+        Logits are (n,), (n, 1), (n, number of β), or (models, n, number of β) for models
+        trained side by side, whose losses are summed. ``context`` names each row's stratum.
+        """
+        return self.of_moments(self.moments(logit_s, logit_q, context)).sum() + self._magnitude(
+            logit_s, logit_q, _rows(logit_s)
+        )
+
+    def moments(self, logit_s: Tensor, logit_q: Tensor, context: Any = None) -> Moments:
+        """The moments of a batch or of a part of one; parts are added with ``+``."""
+        p_s, p_q = _confidence(logit_s, len(self.beta)), _confidence(logit_q, len(self.beta))
+        if p_s.shape != p_q.shape:
+            raise InputError(
+                f"the logits of s have shape {tuple(logit_s.shape)} and those of q "
+                f"{tuple(logit_q.shape)}; they must match"
+            )
+        return sum_moments(p_s, p_q, context)
+
+    def of_moments(self, moments: Moments) -> Tensor:
+        """−F̂β plus the wall for each model and β; the magnitude term is not in the moments."""
+        value = soft_fbeta(
+            moments, self.beta, self.alpha, cap=self.ceiling if self.cap else None, margin=self.margin
+        )
+        return self._wall(moments) - value
+
+    def partial(self, logit_s: Tensor, logit_q: Tensor, whole: Moments, context: Any = None) -> Tensor:
+        """A scalar for one part of a batch; summed over the parts, its gradient is the batch's.
+
+        ``whole`` are the moments of the whole batch, from :meth:`moments` without gradient.
+        The gradient is Σ ∂L/∂(sum)·∂(sum), the paper's pseudo-target c1·p_q − c2. Only the
+        gradient has a meaning, not the value.
+        """
+        sums = [x.detach().clone().requires_grad_(True) for x in (whole.sum_s, whole.sum_q, whole.sum_sq)]
+        loss = self.of_moments(Moments(whole.n, sums[0], sums[1], sums[2], whole.strata)).sum()
+        weights = torch.autograd.grad(loss, sums)
+        part = self.moments(logit_s, logit_q, context)
+        if whole.strata is not None:
+            zero = torch.zeros_like(sums[0])
+            part = Moments(torch.zeros_like(whole.n), zero, zero, zero, whole.strata) + part
+        linear = sum(
+            ((w * x).sum() for w, x in zip(weights, (part.sum_s, part.sum_q, part.sum_sq), strict=True)),
+            torch.zeros((), dtype=torch.float64),
+        )
+        return linear + self._magnitude(logit_s, logit_q, float(whole.pooled().n))
+
+    def _wall(self, moments: Moments) -> Tensor:
+        strength: Any = self.lambda_wall
+        if strength is None:
+            strength = (1.0 if self.preset == "paper" else 4.0) / self.ceiling
+        wall: Any = 0.0
+        for mu in (moments.mu_s, moments.mu_q):
+            if self.preset == "paper":
+                wall = wall + mu * torch.sigmoid(_WALL_TEMPERATURE * (mu - 0.5))
+            else:
+                wall = wall + torch.relu(mu - _WALL_START)
+        out: Tensor = strength * wall
+        return out
+
+    def _magnitude(self, logit_s: Tensor, logit_q: Tensor, n: float) -> Tensor:
+        if self.lambda_mag == 0.0:
+            return torch.zeros((), dtype=torch.float64)
+        squares = [x.double().clamp(-1e6, 1e6).square().sum() for x in (logit_s, logit_q)]
+        return self.lambda_mag * (squares[0] + squares[1]) / max(n, 1.0)
+
+    def extra_repr(self) -> str:
+        return f"beta={self.beta}, preset={self.preset!r}, cap={self.cap}"
+
+
+def soft_fbeta(
+    moments: Moments,
+    beta: Sequence[float],
+    alpha: float | Tensor,
+    *,
+    cap: float | Tensor | None = None,
+    margin: float = 0.0,
+) -> Tensor:
+    """F̂β for torch moments with one β per last axis: TP / (a·J + b·α), a = 1/(1+β²), b = 1 − a.
+
+    The form has no infinity at β = ∞ and takes an α per model. ``margin`` times
+    √(var_s·var_q) is taken off TP.
+
+    >>> import torch
+    >>> p = torch.tensor([1.0, 0, 0, 0]).reshape(1, 4, 1).expand(1, 4, 2)
+    >>> soft_fbeta(sum_moments(p, p), (0.0, float("inf")), 0.5).tolist()
+    [[1.0, 0.5]]
+    """
+    true_positives: Tensor = true_positive_fraction(moments)
+    joint: Tensor = moments.mu_sq
+    a = torch.tensor([1.0 / (1.0 + b * b) for b in beta], dtype=torch.float64)
+    rate = torch.as_tensor(alpha, dtype=torch.float64)
+    if margin > 0:
+        mu_s, mu_q = moments.mu_s, moments.mu_q
+        spread = mu_s * (1.0 - mu_s) * mu_q * (1.0 - mu_q)
+        true_positives = true_positives - margin * spread.clamp(min=1e-30).sqrt()
+    if cap is not None:
+        true_positives = torch.minimum(true_positives, torch.as_tensor(cap, dtype=torch.float64))
+    denominator = a * joint + (1.0 - a) * rate
+    empty = denominator <= 0
+    return torch.where(empty, true_positives * 0.0, true_positives / torch.where(empty, 1.0, denominator))
+
+
+def sum_moments(p_s: Tensor, p_q: Tensor, context: Any = None) -> Moments:
+    """Moments of confidences laid out (models, n, β), summed over n; strata on the last axis."""
+    p_s, p_q = p_s.double(), p_q.double()
+    if context is None:
+        return Moments(float(p_s.shape[1]), p_s.sum(1), p_q.sum(1), (p_s * p_q).sum(1))
+    labels = torch.as_tensor(context)
+    if labels.shape != (p_s.shape[1],):
+        raise InputError(f"context has shape {tuple(labels.shape)}, but there are {p_s.shape[1]:,} rows")
+    strata, code = torch.unique(labels, return_inverse=True)
+    member = torch.nn.functional.one_hot(code, len(strata)).double()
+    one = torch.ones(1, p_s.shape[1], 1, dtype=torch.float64)
+    n, sum_s, sum_q, sum_sq = (torch.einsum("knh,nc->khc", x, member) for x in (one, p_s, p_q, p_s * p_q))
+    return Moments(n, sum_s, sum_q, sum_sq, tuple(strata.tolist()))
+
+
+def _confidence(logit: Tensor, columns: int) -> Tensor:
+    """Sigmoid in float64, laid out (models, n, β)."""
+    shaped = logit
+    if logit.ndim == 1 and columns == 1:
+        shaped = logit.reshape(1, -1, 1)
+    elif logit.ndim == 2:
+        shaped = logit.unsqueeze(0)
+    if shaped.ndim != 3 or shaped.shape[-1] != columns:
+        wanted = "(n,) or (n, 1)" if columns == 1 else f"(n, {columns}): one logit per beta"
+        raise InputError(f"the logits have shape {tuple(logit.shape)}; expected {wanted}")
+    return shaped.double().clamp(-_LOGIT_LIMIT, _LOGIT_LIMIT).sigmoid()
+
+
+def _rows(logit: Tensor) -> float:
+    return float(logit.shape[0] if logit.ndim < 3 else logit.shape[1])

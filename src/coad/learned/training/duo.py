@@ -1,0 +1,195 @@
+"""The two networks with their heads, as one thing that is trained."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from coad.learned.nets import LoopedNet, NormalisedHead, StackedNet, member_part
+from coad.learned.objective import CoincidenceLoss
+from coad.learned.scaling import Scaler
+
+__all__ = ["SHIFTS", "Duo", "Rows", "StoredRows", "confidences", "fingerprint", "orient", "settle"]
+
+#: Shifts of the head that are tried early on; None keeps the one it has.
+SHIFTS: tuple[float | None, ...] = (None, -1.0, -2.5, -4.0)
+
+
+class Duo(nn.Module):
+    """The two networks with their heads; gives logits (members, n, heads) for s and q."""
+
+    def __init__(
+        self, net_s: StackedNet | LoopedNet, net_q: StackedNet | LoopedNet, *, normalised: bool
+    ) -> None:
+        super().__init__()
+        self.net_s, self.net_q = net_s, net_q
+        self.head_s = NormalisedHead(net_s.members, net_s.outputs, enabled=normalised)
+        self.head_q = NormalisedHead(net_q.members, net_q.outputs, enabled=normalised)
+        for net in (net_s, net_q):
+            if normalised and isinstance(net, StackedNet):
+                # The head subtracts it again; Adam would turn its rounding errors into steps.
+                net.bias[-1].requires_grad_(False)
+
+    @property
+    def members(self) -> int:
+        return self.net_s.members
+
+    def forward(self, s: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+        return self.head_s(self.net_s(s)), self.head_q(self.net_q(q))
+
+    def member(self, state: dict[str, Tensor], index: int) -> dict[str, Tensor]:
+        """Views of one member's part of a state, named as in a duo of one member."""
+        parts: dict[str, Tensor] = {}
+        for name, net in (("net_s.", self.net_s), ("net_q.", self.net_q)):
+            own = {k.removeprefix(name): v for k, v in state.items() if k.startswith(name)}
+            parts |= {name + k: v for k, v in net.member(own, index).items()}
+        for name, value in state.items():
+            if name.startswith("head_"):
+                parts[name] = member_part(value, index, self.members)
+        return parts
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Scaled pairs as tensors; ``context`` holds stratum numbers."""
+
+    s: Tensor
+    q: Tensor
+    context: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.s)
+
+    def take(self, index: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """The pairs of some rows."""
+        rows = torch.from_numpy(index)
+        return self.s[rows], self.q[rows]
+
+    def blocks(self, size: int = 1024, limit: int | None = None) -> Iterator[tuple[Tensor, Tensor]]:
+        """All rows in order (or the first ``limit``), a block at a time."""
+        end = len(self) if limit is None else min(limit, len(self))
+        for start in range(0, end, size):
+            yield self.take(np.arange(start, min(start + size, end)))
+
+
+class StoredRows(Rows):
+    """Pairs that stay where they are, also on disk: rows are scaled when they are taken."""
+
+    def __init__(
+        self,
+        arrays: tuple[NDArray[np.float32], NDArray[np.float32]],
+        scalers: tuple[Scaler | None, Scaler | None],
+        index: NDArray[np.int64],
+        labels: NDArray[Any] | None,
+        codes: NDArray[np.int64] | None,
+    ) -> None:
+        object.__setattr__(self, "arrays", arrays)
+        object.__setattr__(self, "scalers", scalers)
+        object.__setattr__(self, "index", index)
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "context", None if codes is None else torch.from_numpy(codes[index]))
+
+    arrays: tuple[NDArray[np.float32], NDArray[np.float32]]
+    scalers: tuple[Scaler | None, Scaler | None]
+    index: NDArray[np.int64]
+    labels: NDArray[Any] | None
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def take(self, index: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        own = self.index[index]
+        labels = None if self.labels is None else self.labels[own]
+        found = []
+        for array, scaler in zip(self.arrays, self.scalers, strict=True):
+            rows = array[own]
+            found.append(torch.from_numpy(rows if scaler is None else scaler.transform(rows, labels)))
+        return found[0], found[1]
+
+
+@torch.no_grad()
+def confidences(duo: Duo, rows: Rows, chunk: int = 1024) -> tuple[Tensor, Tensor]:
+    """p_s and p_q of all rows, (members, n, heads), float64."""
+    duo.eval()
+    parts = [duo(s, q) for s, q in rows.blocks(chunk)]
+    logit_s, logit_q = (torch.cat([part[i] for part in parts], dim=1).double() for i in (0, 1))
+    return logit_s.sigmoid(), logit_q.sigmoid()
+
+
+@torch.no_grad()
+def settle(duo: Duo, rows: Rows, limit: int) -> list[Tensor]:
+    """Set the heads' statistics to those of the first rows, exactly; returns the bare logits."""
+    duo.eval()
+    parts = [(duo.net_s(s), duo.net_q(q)) for s, q in rows.blocks(limit=limit)]
+    z = [torch.cat([part[i] for part in parts], dim=1) for i in (0, 1)]
+    for head, values in zip((duo.head_s, duo.head_q), z, strict=True):
+        var, mean = torch.var_mean(values, dim=1, keepdim=True, correction=0)
+        head.mean.copy_(mean)
+        head.var.copy_(var)
+    return z
+
+
+@torch.no_grad()
+def orient(
+    duo: Duo,
+    rows: Rows,
+    objective: CoincidenceLoss,
+    shifts: Sequence[float | None] = (None,),
+    *,
+    limit: int = 4096,
+    least_gain: float = 0.03,
+) -> int:
+    """Turn heads that point the wrong way round; returns how many were changed.
+
+    Two networks agree just as well when both mark a part of the *normal* rows, leaving the
+    anomalies out together. That is a worse optimum that gradients do not leave. For every member
+    and β, the four signs of the two heads' scales are compared by their loss on training rows,
+    and with them some shifts: rare anomalies only stand out from chance when little is marked.
+    """
+    z = settle(duo, rows, limit)
+    context = None if rows.context is None else rows.context[:limit]
+    heads = (duo.head_s, duo.head_q)
+    options = [
+        (sign_s, sign_q, shift)
+        for shift in shifts
+        for sign_s, sign_q in ((1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (-1.0, 1.0))
+    ]
+    losses = []
+    for sign_s, sign_q, shift in options:
+        logits = [
+            (head.shift if shift is None else shift) + sign * (head(values) - head.shift)
+            for head, values, sign in zip(heads, z, (sign_s, sign_q), strict=True)
+        ]
+        losses.append(objective.of_moments(objective.moments(logits[0], logits[1], context)))
+    stacked = torch.nan_to_num(torch.stack(losses), nan=math.inf)
+    # Only towards something found: where all is noise, the least loss is to mark nothing.
+    found = (stacked.min(0).values < -least_gain) & (stacked[0] - stacked.min(0).values > least_gain)
+    choice = torch.where(found, stacked.argmin(0), 0)
+    for k, h in np.ndindex(choice.shape):
+        *signs, shift = options[choice[k, h]]
+        for head, sign in zip(heads, signs, strict=True):
+            head.scale[k, 0, h] *= sign
+            if shift is not None:
+                head.shift[k, 0, h] = shift
+    return int((choice != 0).sum())
+
+
+def fingerprint(*parts: Rows) -> str:
+    """A checksum of the rows: a checkpoint belongs to its data."""
+    digest = hashlib.sha256()
+    for rows in parts:
+        for s, q in rows.blocks(4096):
+            for x in (s, q):
+                digest.update(str(tuple(x.shape)).encode())
+                digest.update(x.contiguous().numpy().tobytes())
+        if rows.context is not None:
+            digest.update(rows.context.numpy().tobytes())
+    return digest.hexdigest()

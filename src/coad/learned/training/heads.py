@@ -1,0 +1,173 @@
+"""From settings to fitted heads: α found, all seeds trained, the best of each β tested against chance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from coad._typing import FloatArray
+from coad.core.inference import MAX_PLAUSIBLE_RATE
+from coad.learned.nets import NetSpec
+from coad.learned.training.configure import forced_plan
+from coad.learned.training.duo import Rows, fingerprint
+from coad.learned.training.judge import verdict
+from coad.learned.training.model import Blueprint, Fitted, Scorer, SeedReport, fold
+from coad.learned.training.null import p_value
+from coad.learned.training.parting import part
+from coad.learned.training.seeds import Run, estimated_alpha, report_seeds, train_seeds
+from coad.learned.training.trainer import Settings, Snapshot
+
+if TYPE_CHECKING:
+    from coad.learned.estimator import CoAD
+
+__all__ = ["Trained", "alike", "near_best", "plausible_rate", "train_heads"]
+
+#: In an ensemble, a start with so much of the best one's F̂ has a say (alone it is worse, but it errs elsewhere),
+#: if its confidences go along with the best one's this much, over so many held-out rows. The first was chosen by F1
+#: on two simulated RF stations; the second parts starts that agree (0.8 to 1) from opposite ones (-0.4 and less).
+_HEARD, _ALIKE, _COMPARED = 0.9, 0.5, 10_000
+
+
+@dataclass(frozen=True)
+class Trained:
+    """α and how it was found, the best of each β, and the course of every seed."""
+
+    alpha: float
+    how: str
+    fitted: dict[float, Fitted]
+    histories: dict[int, list[dict[str, Any]]]
+    plan: dict[str, Any]
+
+
+def train_heads(
+    model: CoAD,
+    blueprints: tuple[Blueprint, Blueprint],
+    settings: Settings,
+    heads: tuple[float, ...],
+    rows: tuple[Rows, Rows],
+    betas: tuple[float, ...],
+) -> Trained:
+    """Train on the first of ``rows``, choose and test on the second; ``heads`` may hold one β more than asked."""
+    train, held = rows
+    folder = None if model.checkpoint is None else Path(model.checkpoint)
+    seeds = [settings.seed + i for i in range(model.n_seeds)]
+    common: dict[str, Any] = {
+        "plan": None,
+        "augment": model.augment,
+        "forced": forced_plan(model),
+        "checkpoint_seconds": model.checkpoint_seconds,
+        "identity": {"data": fingerprint(train, held), "nets": [b.to_dict() for b in blueprints]},
+        "verbose": model.verbose,
+    }
+    pilot = None
+    if settings.alpha is None and not math.isinf(heads[-1]):
+        # A network of the user's has no spare output for a recall head: a short run finds α first.
+        short = replace(settings, beta=(math.inf,) * len(heads), epochs=max(1, settings.epochs // 3))
+        where = None if folder is None else folder / "pilot"
+        first = train_seeds(blueprints, seeds[:2], short, train, held, checkpoint=where, **common)
+        pilot = estimated_alpha(first.snapshots)
+        settings = replace(settings, alpha=pilot)
+    run = train_seeds(blueprints, seeds, settings, train, held, checkpoint=folder, **common)
+    alpha, how = _alpha(model, run, pilot)
+    shared = len(betas) > 1 and all(isinstance(one.source, NetSpec) for one in blueprints)
+    if shared and model.preset == "robust":
+        best = [report_seeds(run.snapshots, beta, alpha)[1] for beta in betas]
+        options = {name: common[name] for name in ("augment", "checkpoint_seconds", "identity")}
+        run = replace(
+            run,
+            snapshots=[
+                part(blueprints, x, settings, run.plan, rows, alpha=alpha, checkpoint=folder, **options)
+                if any(x is one for one in best)
+                else x
+                for x in run.snapshots
+            ],
+        )
+    fitted = {beta: _best(model, blueprints, run, beta, heads, alpha, held) for beta in betas}
+    return Trained(alpha, how, fitted, run.histories, run.plan.to_dict())
+
+
+def plausible_rate(model: CoAD) -> float:
+    """More true joint events than this are not anomalies any more."""
+    return MAX_PLAUSIBLE_RATE if model.alpha == "auto" else 2 * float(model.alpha)
+
+
+def _alpha(model: CoAD, run: Run, pilot: float | None) -> tuple[float, str]:
+    if pilot is not None:
+        return pilot, "the largest TP that a short first run with beta = inf reached on validation data"
+    if model.alpha == "auto":
+        how = "the largest TP that a recall head (beta = inf) reached on validation data, over all seeds"
+        return estimated_alpha(run.snapshots), how
+    return float(model.alpha), "given"
+
+
+def _best(
+    model: CoAD,
+    blueprints: tuple[Blueprint, Blueprint],
+    run: Run,
+    beta: float,
+    heads: tuple[float, ...],
+    alpha: float,
+    held: Rows,
+) -> Fitted:
+    """The best seed for a β; "no coincidence" if shuffled pairings of the held-out rows do as well."""
+    table, best = report_seeds(run.snapshots, beta, alpha)
+    null = np.max([x.null_maxima for x in run.snapshots if x.beta == beta], axis=0)
+    chance = p_value(best.correlation, null)
+    found = chance <= model.significance and best.true_positives > 0
+
+    def scorers(members: Sequence[Snapshot]) -> tuple[Scorer, Scorer]:
+        weights = [one.weights for one in members]
+        both = [
+            fold(b, weights, side, heads.index(beta), len(heads), normalised=model.preset == "robust")
+            for b, side in zip(blueprints, "sq", strict=True)
+        ]
+        return both[0], both[1]
+
+    members = [best]
+    if model.ensemble:
+        near = near_best(table, best.seed)
+        own = {x.seed: x for x in run.snapshots if x.beta == beta and x.seed in near}
+        says = {seed: _product(*scorers([x]), held) for seed, x in own.items()}
+        members = [x for seed, x in own.items() if alike(says[seed], says[best.seed])]
+    return Fitted(
+        beta,
+        *scorers(members),
+        seeds=table,
+        seed=best.seed,
+        p_value=chance,
+        status=verdict(found, best.true_positives, plausible_rate(model)),
+        heard=[one.seed for one in members],
+    )
+
+
+def near_best(reports: Sequence[SeedReport], best: int) -> set[int]:
+    """The seeds that may have a say beside the best one: those with nearly its F̂."""
+    top = next(report.fbeta_hat for report in reports if report.seed == best)
+    near = {r.seed for r in reports if r.status != "collapsed" and r.fbeta_hat >= _HEARD * top}
+    return near | {best}
+
+
+def alike(product: FloatArray, of_best: FloatArray) -> bool:
+    """Whether a start found what the best one did: another optimum of F̂ may be about other rows.
+
+    >>> best = np.array([0.0, 0.1, 0.9, 1.0])
+    >>> alike(best**2, best), alike(1 - best, best)
+    (True, False)
+    """
+    if product is of_best:
+        return True
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return bool(np.corrcoef(product, of_best)[0, 1] >= _ALIKE)
+
+
+@torch.inference_mode()
+def _product(scorer_s: Scorer, scorer_q: Scorer, rows: Rows) -> FloatArray:
+    """p_s·p_q of (some of) the held-out rows."""
+    parts = [scorer_s(s) * scorer_q(q) for s, q in rows.blocks(limit=_COMPARED)]
+    return np.asarray(torch.cat(parts).numpy(), dtype=np.float64)

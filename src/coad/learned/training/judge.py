@@ -1,0 +1,183 @@
+"""F̂, P̂, R̂ and J of given confidences, each with an interval, and the permutation p-value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad._typing import BoolArray, FloatArray, IntArray
+from coad.core.metric import Moments, fbeta_hat, precision_hat, recall_hat, true_positive_fraction
+from coad.learned.training.null import NullMaximum, p_value
+
+__all__ = ["Evaluation", "RowScores", "judge"]
+
+_RESAMPLES = 400
+_PERMUTATIONS = 499
+
+
+class RowScores(NamedTuple):
+    """What a detector says of each row: confidences, score (high = anomalous), decision, and mode where there are any."""
+
+    p_s: FloatArray
+    p_q: FloatArray
+    score: FloatArray
+    flag: BoolArray
+    mode: IntArray | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a detector is worth on some data, without labels; intervals hold 95 %."""
+
+    n: int
+    beta: float
+    alpha: float
+    fbeta_hat: float
+    precision_hat: float
+    recall_hat: float
+    joint_fraction: float
+    joint_events: float
+    mu_s: float
+    mu_q: float
+    fbeta_interval: tuple[float, float]
+    precision_interval: tuple[float, float]
+    recall_interval: tuple[float, float]
+    joint_interval: tuple[float, float]
+    p_value: float
+    flagged: int
+    status: str
+
+
+def judge(
+    p_s: FloatArray,
+    p_q: FloatArray,
+    *,
+    beta: float,
+    alpha: float,
+    alpha_given: bool,
+    flagged: int,
+    context: NDArray[np.int64] | None,
+    seed: int,
+    significance: float,
+    plausible: float,
+) -> Evaluation:
+    """Evaluate confidences that were fixed beforehand.
+
+    A rate ``alpha`` that was not given but estimated is the least it can be: where more true joint events are found, it is
+    their rate, and no more than all events can be found.
+    More true joint events than the rate ``plausible``, surely, are a shared regime and not anomalies.
+    """
+    rng = np.random.default_rng([seed, 0xE7A1])
+    moments = Moments.of(p_s, p_q, context)
+    names = ("fbeta_hat", "precision_hat", "recall_hat", "joint_fraction", "true_fraction")
+    figures = partial(_figures, beta=beta, alpha=alpha, alpha_given=alpha_given)
+    values = figures(moments)
+    draws = _resampled(p_s, p_q, context, figures, rng)
+    low, high = np.quantile(draws, [0.025, 0.975], axis=0)
+    intervals = {name: (float(a), float(b)) for name, a, b in zip(names, low, high, strict=True)}
+    chance = _chance(p_s, p_q, context, seed)
+    return Evaluation(
+        n=len(p_s),
+        beta=beta,
+        alpha=alpha if alpha_given else _rate(alpha, values[4]),
+        **dict(zip(names[:4], values[:4], strict=True)),
+        joint_events=float(values[3] * len(p_s)),
+        mu_s=float(moments.mu_s),
+        mu_q=float(moments.mu_q),
+        fbeta_interval=intervals["fbeta_hat"],
+        precision_interval=intervals["precision_hat"],
+        recall_interval=intervals["recall_hat"],
+        joint_interval=intervals["joint_fraction"],
+        p_value=chance,
+        flagged=flagged,
+        status=verdict(chance <= significance, float(low[4]), plausible),
+    )
+
+
+def verdict(found: bool, rate: float, plausible: float) -> str:
+    """The status: one of the three that :func:`coad.select_thresholds` has.
+
+    >>> verdict(True, 0.4, 0.25)
+    'shared regime suspected'
+    """
+    if not found:
+        return "no coincidence"
+    return "shared regime suspected" if rate > plausible else "found"
+
+
+def _rate(estimated: float, found: float) -> float:
+    """The anomaly rate: as estimated, or what is found if that is more; anomalies are at most half of the rows.
+
+    >>> _rate(0.1, 0.2), _rate(0.1, 0.51)
+    (0.2, 0.5)
+    """
+    return min(max(estimated, found), 0.5)
+
+
+def _figures(moments: Moments, beta: float, alpha: float, alpha_given: bool) -> list[float]:
+    """F̂, P̂, R̂, J and TP."""
+    if not float(moments.mu_sq) > 0:
+        return [0.0] * 5
+    true = float(true_positive_fraction(moments))
+    if not alpha_given:
+        alpha = _rate(alpha, true)
+    cap = not alpha_given  # no more than all events can be found
+    return [
+        float(fbeta_hat(moments, beta=beta, alpha=alpha, cap=cap)),
+        float(precision_hat(moments)),
+        float(recall_hat(moments, alpha=alpha, cap=cap)),
+        float(moments.mu_sq),
+        true,
+    ]
+
+
+def _resampled(
+    p_s: Any, p_q: Any, context: Any, figures: Callable[[Moments], list[float]], rng: np.random.Generator
+) -> Any:
+    """The figures over bootstrap resamples of the rows, drawn on the sums alone.
+
+    Each stratum's rows are grouped by their (rounded) confidences, so that a resample costs as
+    much as there are different values, not as there are rows.
+    """
+    code = (
+        np.zeros(len(p_s), dtype=np.int64) if context is None else np.unique(context, return_inverse=True)[1]
+    )
+    strata = int(code.max()) + 1
+    grid = 64
+    cell = (code * (grid + 1) + np.rint(p_s * grid).astype(np.int64)) * (grid + 1) + np.rint(
+        p_q * grid
+    ).astype(np.int64)
+    cells, index, size = np.unique(cell, return_inverse=True, return_counts=True)
+    sums = np.stack([np.bincount(index, x) for x in (np.ones(len(p_s)), p_s, p_q, p_s * p_q)], axis=1)
+    mean = sums / size[:, None]
+    home = cells // (grid + 1) ** 2
+    found = []
+    for _ in range(_RESAMPLES):
+        drawn = rng.multinomial(len(p_s), size / len(p_s))[:, None] * mean
+        if context is None:
+            n, sum_s, sum_q, sum_sq = drawn.sum(0).tolist()
+            moments = Moments(n, sum_s, sum_q, sum_sq)
+        else:
+            by = np.stack([np.bincount(home, drawn[:, i], strata) for i in range(4)])
+            by = by[:, by[0] > 1]
+            moments = Moments(by[0], by[1], by[2], by[3], tuple(range(by.shape[1])))
+        found.append(figures(moments))
+    return np.array(found)
+
+
+def _chance(p_s: Any, p_q: Any, context: Any, seed: int) -> float:
+    import torch
+
+    code = None if context is None else torch.from_numpy(np.unique(context, return_inverse=True)[1])
+    # The p-value of a fixed detector needs one snapshot; beyond some 50,000 rows a shuffle
+    # of all of them tells nothing that fewer permutations would not.
+    permutations = int(np.clip(math.ceil(2e7 / max(len(p_s), 1)), 199, _PERMUTATIONS))
+    null = NullMaximum(len(p_s), permutations, seed, code, (1, 1))
+    true = null.update(p_s[None, :, None], p_q[None, :, None])
+    return p_value(float(true[0, 0]), null.maxima[:, 0, 0])

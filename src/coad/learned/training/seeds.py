@@ -1,0 +1,172 @@
+"""All seeds of a run: trained in stacks, on threads, and the best of them chosen."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from coad.learned.training.duo import Duo, Rows
+from coad.learned.training.model import Blueprint, SeedReport
+from coad.learned.training.plan import Plan, choose_plan
+from coad.learned.training.progress import Progress
+from coad.learned.training.selection import COLLAPSED_BELOW, fbeta_of
+from coad.learned.training.trainer import Augment, Settings, Snapshot, Trainer
+
+__all__ = ["Run", "estimated_alpha", "report_seeds", "train_seeds"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Snapshots of every seed and β, the histories, and how the work was arranged."""
+
+    snapshots: list[Snapshot]
+    histories: dict[int, list[dict[str, Any]]]
+    plan: Plan
+
+
+def train_seeds(
+    blueprints: tuple[Blueprint, Blueprint],
+    seeds: Sequence[int],
+    settings: Settings,
+    train: Rows,
+    validation: Rows,
+    *,
+    augment: Augment | None,
+    plan: Plan | None,
+    forced: dict[str, Any],
+    checkpoint: Path | None,
+    checkpoint_seconds: float,
+    identity: dict[str, Any],
+    verbose: bool,
+) -> Run:
+    """Train every seed; stacks of ``plan.together`` seeds share one set of operations."""
+    if plan is None:
+        plan = choose_plan(blueprints, len(seeds), len(settings.beta), train, forced)
+    log.info("training %d seeds: %s", len(seeds), plan)
+    stacks = [list(seeds[i : i + plan.together]) for i in range(0, len(seeds), plan.together)]
+    before = torch.get_num_threads()
+
+    def one(number: int) -> Trainer:
+        stack = stacks[number]
+        duo = build_duo(blueprints, stack, settings, plan)
+        trainer = Trainer(
+            duo,
+            stack,
+            settings,
+            train,
+            validation,
+            augment=augment,
+            bfloat16=plan.bfloat16,
+            checkpoint=None
+            if checkpoint is None
+            else checkpoint / f"seeds-{stack[0]}-{stack[-1]}.safetensors",
+            checkpoint_seconds=checkpoint_seconds,
+            identity={**identity, "plan": plan.to_dict()},
+        )
+        last = 0
+
+        def tick(now: Trainer) -> None:
+            nonlocal last
+            bar.advance((now.epoch - last) * len(stack), _words(now))
+            last = now.epoch
+
+        trainer.run(tick)
+        bar.advance((settings.epochs - last) * len(stack), _words(trainer))
+        return trainer
+
+    torch.set_num_threads(plan.threads)
+    try:
+        with Progress(settings.epochs * len(seeds), verbose=verbose) as bar:
+            if plan.workers == 1:
+                trainers = [one(i) for i in range(len(stacks))]
+            else:
+                with ThreadPoolExecutor(
+                    plan.workers, initializer=torch.set_num_threads, initargs=(plan.threads,)
+                ) as pool:
+                    trainers = list(pool.map(one, range(len(stacks))))
+    finally:
+        torch.set_num_threads(before)
+    snapshots = [snapshot for trainer in trainers for snapshot in trainer.snapshots()]
+    histories = {seed: _of_member(t.history, k) for t in trainers for k, seed in enumerate(t.seeds)}
+    return Run(snapshots, histories, plan)
+
+
+def build_duo(
+    blueprints: tuple[Blueprint, Blueprint], seeds: Sequence[int], settings: Settings, plan: Plan
+) -> Duo:
+    """Both networks of some seeds, each β with layers of its own; s and q start from different draws."""
+    heads = len(settings.beta)
+    net_s = blueprints[0].build([2 * seed for seed in seeds], heads, apart=True)
+    net_q = blueprints[1].build([2 * seed + 1 for seed in seeds], heads, apart=True)
+    net_s.layout = net_q.layout = plan.layout
+    return Duo(net_s, net_q, normalised=settings.preset == "robust")
+
+
+def report_seeds(
+    snapshots: Sequence[Snapshot], beta: float, alpha: float
+) -> tuple[list[SeedReport], Snapshot]:
+    """The table of seeds for one β, judged with one α, and the best snapshot."""
+    own = [snapshot for snapshot in snapshots if snapshot.beta == beta]
+    value = np.array([float(fbeta_of(x.true_positives, x.joint, beta, alpha)) for x in own])
+    alive = np.array([min(x.mu_s, x.mu_q) >= COLLAPSED_BELOW for x in own])
+    chosen = int(np.argmax(np.where(alive, value, value - 10.0)))
+    table = []
+    for x, f, living in zip(own, value, alive, strict=True):
+        status = "ok"
+        if not living or f < 0.5 * value[chosen]:
+            status = "collapsed"
+        elif f < 0.97 * value[chosen]:
+            status = "worse optimum"
+        if status != "ok":
+            log.info("beta %g, seed %d: %s (F̂ %.3f, best %.3f)", beta, x.seed, status, f, value[chosen])
+        table.append(
+            SeedReport(
+                seed=x.seed,
+                status=status,
+                fbeta_hat=float(f),
+                precision_hat=float(fbeta_of(x.true_positives, x.joint, 0.0, alpha)),
+                recall_hat=x.true_positives / alpha,
+                mu_s=x.mu_s,
+                mu_q=x.mu_q,
+                best_epoch=x.epoch,
+                epochs=x.epochs,
+            )
+        )
+    return table, own[chosen]
+
+
+def estimated_alpha(snapshots: Sequence[Snapshot]) -> float:
+    """The largest TP that any seed's recall head reached on validation: a floor of the anomaly rate."""
+    return float(np.clip(max(x.true_positives for x in snapshots if np.isinf(x.beta)), 0.002, 0.5))
+
+
+def _of_member(history: list[dict[str, Any]], member: int) -> list[dict[str, Any]]:
+    return [
+        {name: value[member] if isinstance(value, list) else value for name, value in entry.items()}
+        for entry in history
+    ]
+
+
+def _words(trainer: Trainer) -> str:
+    if not trainer.history:
+        return ""
+    last = trainer.history[-1]
+    f = max(
+        float(fbeta_of(tp[0], joint[0], trainer.settings.beta[0], a))
+        for tp, joint, a in zip(last["true_positives"], last["joint"], last["alpha"], strict=True)
+    )
+    best = int(np.argmax([tp[0] for tp in last["true_positives"]]))
+    tp, joint = last["true_positives"][best][0], last["joint"][best][0]
+    return (
+        f"F̂ {f:.3f}  P̂ {tp / max(joint, 1e-12):.3f}  R̂ {tp / last['alpha'][best]:.3f}  "
+        f"mu_s {last['mu_s'][best][0]:.3f}  mu_q {last['mu_q'][best][0]:.3f}"
+    )

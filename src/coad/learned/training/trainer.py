@@ -1,0 +1,416 @@
+"""The training loop: members side by side, judged by F̂ on held-out rows, safe to interrupt.
+
+One :class:`Trainer` trains a stack of *members* (seeds). After each epoch it takes the exact
+moments of the whole validation set, and keeps for every member and β the weights with the best
+F̂ that is no single stroke of luck: a moment counts as its own F̂ or as the mean of the last few,
+whichever is lower. Everything random is derived from (seed, epoch), so a run that is resumed from a checkpoint
+goes on exactly as the uninterrupted one would have.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from coad.exceptions import CoadWarning, FileError, InputError
+from coad.learned.nets import LoopedNet
+from coad.learned.objective import CoincidenceLoss, Preset, sum_moments
+from coad.learned.training.adam import Adam, Group
+from coad.learned.training.checkpoint import difference, plain, read_state, write_state
+from coad.learned.training.duo import SHIFTS, Duo, Rows, confidences, orient, settle
+from coad.learned.training.null import NullMaximum
+from coad.learned.training.selection import figures, selection_score
+from coad.learned.training.thinning import thinned
+
+__all__ = ["Settings", "Snapshot", "Trainer"]
+
+log = logging.getLogger(__name__)
+
+#: α before the recall head has found its own; large, so that training starts by looking for all.
+_FIRST_ALPHA = 0.2
+_LEAST_ALPHA = 0.01
+
+#: The learning rate over a run: rising for a tenth of the steps, then falling as a cosine to 0.
+Schedule = Literal["cosine", "constant"]
+_WARM_UP = 0.1
+#: α of the finite β starts at this part of itself and reaches it after half of the run: the surest
+#: coincidences first. At full α, F̂ has local optima that mark a noisy class too.
+_ALPHA_START = 0.1
+
+#: Moments over which F̂ is averaged when the best is chosen.
+_LATELY = 5
+
+#: The part of a run during which the backward pass visits every row.
+_WHOLE_UNTIL = 0.1
+
+Augment = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run is; a checkpoint belongs to exactly one of them."""
+
+    beta: tuple[float, ...]
+    alpha: float | None
+    epochs: int
+    batch_size: int
+    patience: int
+    seed: int
+    lr: float = 1e-3
+    preset: Preset = "robust"
+    lambda_wall: float | None = None
+    lambda_mag: float = 0.0
+    epoch_size: int | None = None
+    micro_batch: int | None = None
+    evaluate_every: int = 1
+    permutations: int = 199
+    margin: float = 0.0
+    jitter: float = 0.0
+    schedule: Schedule = "constant"
+    head_rate: float = 1.0
+    thinning: float = 0.0
+    fresh: bool = True  #: from random weights: α rises, and heads that point the wrong way are turned
+    estimated: bool = False  #: α is an estimate from below
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The best moment of one member for one β: its validation figures and its weights."""
+
+    seed: int
+    beta: float
+    epoch: int
+    epochs: int
+    true_positives: float
+    joint: float
+    mu_s: float
+    mu_q: float
+    correlation: float
+    null_maxima: tuple[float, ...]
+    alpha: float
+    weights: dict[str, Tensor]
+
+
+class Trainer:
+    """Trains the members of one duo together; :meth:`run` returns the best of each for each β.
+
+    ``settings.beta`` are the heads' β in order; with ``settings.alpha`` None the last of them
+    must be ∞, and its TP on validation is the running estimate of α.
+    """
+
+    def __init__(
+        self,
+        duo: Duo,
+        seeds: Sequence[int],
+        settings: Settings,
+        train: Rows,
+        validation: Rows,
+        *,
+        augment: Augment | None = None,
+        bfloat16: bool = False,
+        checkpoint: Path | None = None,
+        checkpoint_seconds: float = 10.0,
+        identity: dict[str, Any] | None = None,
+    ) -> None:
+        if settings.alpha is None and not math.isinf(settings.beta[-1]):
+            raise InputError("alpha is estimated by a head with beta = inf, which must come last")
+        self.duo, self.seeds, self.settings = duo, list(seeds), settings
+        self.train_rows, self.validation = train, validation
+        self.augment, self.bfloat16 = augment, bfloat16
+        self.checkpoint, self.checkpoint_seconds = checkpoint, checkpoint_seconds
+        self.identity = plain({"settings": asdict(settings), "seeds": self.seeds, **(identity or {})})
+        self.objective = CoincidenceLoss(
+            settings.beta,
+            settings.alpha or _FIRST_ALPHA,
+            preset=settings.preset,
+            lambda_wall=settings.lambda_wall,
+            lambda_mag=settings.lambda_mag,
+            # An estimate from below must not be a ceiling.
+            cap=settings.preset == "robust" and settings.alpha is not None and not settings.estimated,
+            margin=settings.margin / math.sqrt(len(train)),
+        )
+        trained = {name: p for name, p in duo.named_parameters() if p.requires_grad}
+        heads = [p for name, p in trained.items() if name.startswith("head_")]
+        rest = [p for name, p in trained.items() if not name.startswith("head_")]
+        self.optimizer = Adam([Group(rest, settings.lr), Group(heads, settings.lr * settings.head_rate)])
+        shape = (duo.members, len(settings.beta))
+        self.null = NullMaximum(
+            len(validation), settings.permutations, settings.seed, validation.context, shape
+        )
+        self.epoch = 0
+        self.history: list[dict[str, Any]] = []
+        self.best: dict[str, np.ndarray] = {
+            name: np.zeros(shape)
+            for name in ("true_positives", "joint", "mu_s", "mu_q", "correlation", "epoch")
+        }
+        self.record = {name: value.copy() for name, value in self.best.items() if name != "epoch"}
+        self.recall = np.zeros(duo.members)
+        self.smooth = np.zeros(duo.members)
+        self.alpha = np.full(duo.members, settings.alpha or _FIRST_ALPHA)
+        self.kept = [{k: v.clone() for k, v in duo.state_dict().items()} for _ in settings.beta]
+        self._last_write = time.monotonic()
+
+    def run(self, on_epoch: Callable[[Trainer], None] | None = None) -> list[Snapshot]:
+        """Train to the end, or from the checkpoint on to the end."""
+        self._resume()
+        while self.epoch < self.settings.epochs and not self._all_stopped():
+            loss = self._one_epoch()
+            self.epoch += 1
+            if self.duo.head_s.enabled and self.settings.fresh and self._time_to_orient():
+                early = self.epoch <= max(1, self.settings.epochs // 10)
+                orient(self.duo, self.train_rows, self.objective, SHIFTS if early else (None,))
+            if self.epoch % self.settings.evaluate_every == 0 or self.epoch == self.settings.epochs:
+                self._evaluate(loss)
+            self._save(force=False)
+            if on_epoch is not None:
+                on_epoch(self)
+        self._save(force=True)
+        return self.snapshots()
+
+    def snapshots(self) -> list[Snapshot]:
+        """The best so far of each member for each β."""
+        found = []
+        for k, seed in enumerate(self.seeds):
+            for h, beta in enumerate(self.settings.beta):
+                part = self.duo.member(self.kept[h], k)
+                found.append(
+                    Snapshot(
+                        seed=seed,
+                        beta=beta,
+                        epoch=int(self.best["epoch"][k, h]),
+                        epochs=self.epoch,
+                        **{
+                            name: float(self.best[name][k, h])
+                            for name in ("true_positives", "joint", "mu_s", "mu_q", "correlation")
+                        },
+                        null_maxima=tuple(self.null.maxima[:, k, h].tolist()),
+                        alpha=float(self.alpha[k]),
+                        weights={name: value.clone() for name, value in part.items()},
+                    )
+                )
+        return found
+
+    def _one_epoch(self) -> float:
+        """One pass over the training rows (or ``epoch_size`` of them); the mean loss."""
+        self.duo.train()
+        rng = np.random.default_rng([self.settings.seed, self.epoch])
+        order = rng.permutation(len(self.train_rows))[: self.settings.epoch_size]
+        noise = torch.Generator().manual_seed(int(rng.integers(2**62)))
+        losses = []
+        with torch.random.fork_rng(devices=[], enabled=isinstance(self.duo.net_s, LoopedNet)):
+            if isinstance(self.duo.net_s, LoopedNet):  # dropout draws from the global generator
+                torch.manual_seed(int(rng.integers(2**62)))
+            batches = max(1, round(len(order) / self.settings.batch_size))
+            # The head's running statistics span about an epoch: the networks move fast.
+            self.duo.head_s.momentum = self.duo.head_q.momentum = max(0.1, 1.0 / batches)
+            for number, index in enumerate(np.array_split(order, batches)):
+                self._set_pace((self.epoch + number / batches) / self.settings.epochs)
+                s, q = self.train_rows.take(index)
+                context = None if self.train_rows.context is None else self.train_rows.context[index]
+                if self.augment is not None:
+                    s, q = self.augment(s, q, noise)
+                if self.settings.jitter > 0:
+                    s, q = (x + self.settings.jitter * torch.randn(x.shape, generator=noise) for x in (s, q))
+                losses.append(self._step(s, q, context, noise))
+        return float(np.mean(losses))
+
+    def _step(self, s: Tensor, q: Tensor, context: Tensor | None, noise: torch.Generator) -> float:
+        self.optimizer.zero_grad()
+        micro = min(self.settings.micro_batch or len(s), len(s))
+        if micro < len(s) or self._thins():
+            loss = self._in_two_passes(s, q, context, micro, noise)
+        else:
+            loss = self.objective(*self._forward(s, q), context)
+            loss.backward()
+        self.optimizer.step()
+        return float(loss.detach())
+
+    def _in_two_passes(
+        self, s: Tensor, q: Tensor, context: Tensor | None, micro: int, noise: torch.Generator
+    ) -> Tensor:
+        """The gradient of the whole batch with the memory of a part, and the work of the rows that matter.
+
+        The loss, and the normalised head with it, depends on the networks through one number
+        a row. The first pass collects these without a graph and the loss is differentiated
+        by them; the second pass repeats the rows that have a gradient and hands each its share.
+        """
+        duo = self.duo
+        collected = []
+        for net, x in ((duo.net_s, s), (duo.net_q, q)):
+            with torch.no_grad():
+                z = torch.cat([net(part) for part in torch.split(x, micro)], dim=1)
+            collected.append(z.requires_grad_(True))
+        loss: Tensor = self.objective(duo.head_s(collected[0]), duo.head_q(collected[1]), context)
+        loss.backward()  # type: ignore[no-untyped-call]
+        for net, x, z in ((duo.net_s, s, collected[0]), (duo.net_q, q, collected[1])):
+            assert z.grad is not None
+            gradient = thinned(z.grad, self.settings.thinning, noise) if self._thins() else z.grad
+            rows = gradient.ne(0).any(2).any(0).nonzero().squeeze(1)
+            for some in torch.split(rows, micro) if len(rows) else ():
+                net(x[some]).backward(gradient[:, some])
+        return loss
+
+    def _thins(self) -> bool:
+        """Whether the backward pass leaves out rows: at the start it visits all of them."""
+        start = self.epoch < _WHOLE_UNTIL * self.settings.epochs
+        return not (start or self.settings.thinning == 0 or self.bfloat16)
+
+    def _forward(self, s: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bfloat16):
+            z_s, z_q = self.duo.net_s(s), self.duo.net_q(q)
+        return self.duo.head_s(z_s.float()), self.duo.head_q(z_q.float())
+
+    def _evaluate(self, loss: float) -> None:
+        if self.duo.head_s.enabled and self.epoch < 0.7 * self.settings.epochs:
+            # While the steps are large, the running statistics lag behind the weights.
+            settle(self.duo, self.train_rows, limit=512)
+        p_s, p_q = confidences(self.duo, self.validation)
+        moments = sum_moments(p_s, p_q, self.validation.context)
+        now = figures(moments)
+        now["correlation"] = self.null.update(p_s.numpy(), p_q.numpy())
+        self._estimate_alpha(now["true_positives"])
+        n = len(self.validation)
+        alpha = self.alpha[:, None]
+        score = selection_score(now, self.settings.beta, alpha, n)
+        lately = self._lately(now)
+        calm = selection_score(lately, self.settings.beta, alpha, n)
+        record = selection_score(self.record, self.settings.beta, alpha, n)
+        better = (np.minimum(score, calm) > record) | (self.best["epoch"] == 0)
+        for name, value in now.items():
+            self.best[name][better] = value[better]
+            self.record[name][better] = np.where(score < calm, value, lately[name])[better]
+        self.best["epoch"][better] = self.epoch
+        log.debug(
+            "epoch %d, seeds %s: F̂ %s, mu_s %s", self.epoch, self.seeds, score.round(3), now["mu_s"].round(3)
+        )
+        state = self.duo.state_dict()
+        for k, h in np.argwhere(better):
+            new = self.duo.member(state, int(k))
+            for name, weight in self.duo.member(self.kept[h], int(k)).items():
+                weight.copy_(new[name])
+        self.history.append(
+            {
+                "epoch": self.epoch,
+                "loss": loss,
+                "alpha": self.alpha.tolist(),
+                **{name: value.tolist() for name, value in now.items()},
+            }
+        )
+
+    def _estimate_alpha(self, true_positives: np.ndarray) -> None:
+        """α is at least the TP of the recall head; its running maximum, smoothed, is the estimate.
+
+        Until that head has learned, α is held high and lowered by halves, so that every other
+        head starts by looking for all coincidences too.
+        """
+        if self.settings.alpha is not None:
+            return
+        self.smooth = 0.5 * self.smooth + 0.5 * np.nan_to_num(true_positives[:, -1])
+        self.recall = np.maximum(self.recall, self.smooth)
+        fading = _FIRST_ALPHA * 0.5 ** (self.epoch / max(1.0, 0.05 * self.settings.epochs))
+        self.alpha = np.clip(np.maximum(self.recall, fading), _LEAST_ALPHA, 0.5)
+
+    def _falls(self) -> bool:
+        """Whether the learning rate falls to 0, and the course of F̂ becomes smooth but for its noise."""
+        return self.settings.schedule == "cosine"
+
+    def _lately(self, now: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The figures of now and of the few moments before it, in the mean."""
+        window = min(_LATELY, max(1, self.settings.epochs // 10)) if self._falls() else 1
+        before = self.history[1 - window :] if window > 1 else []
+        return {
+            name: np.mean([value, *(entry[name] for entry in before)], axis=0) for name, value in now.items()
+        }
+
+    def _time_to_orient(self) -> bool:
+        """After epochs 1, 2, 4, 8, ... of the first quarter: early, when a turn is cheap."""
+        return self.epoch & (self.epoch - 1) == 0 and self.epoch <= max(1, self.settings.epochs // 4)
+
+    def _set_pace(self, done: float) -> None:
+        """The learning rates and α at this point of the run; ``done`` is the part behind us."""
+        factor = 1.0
+        if self._falls():
+            falling = 0.5 * (1.0 + math.cos(math.pi * (done - _WARM_UP) / (1.0 - _WARM_UP)))
+            factor = (done + 0.01) / (_WARM_UP + 0.01) if done < _WARM_UP else falling
+        for group in self.optimizer.groups:
+            group.lr = group.rate * factor
+        ceiling = np.repeat(self.alpha[:, None], len(self.settings.beta), axis=1)
+        alpha = ceiling.copy()
+        finite = np.isfinite(self.settings.beta)
+        if self.settings.preset == "robust" and self.settings.fresh:
+            alpha[:, finite] *= _ALPHA_START + (1.0 - _ALPHA_START) * min(1.0, 2.0 * done)
+        if self.settings.alpha is None:
+            # The recall head's optimum does not depend on α: its scale stays fixed.
+            alpha[:, ~finite] = _FIRST_ALPHA
+        self.objective.set_alpha(torch.from_numpy(alpha), torch.from_numpy(ceiling))
+
+    def _all_stopped(self) -> bool:
+        """Whether no member has improved on any β within the patience."""
+        if self.epoch == 0:
+            return False
+        return bool((self.epoch - self.best["epoch"] >= self.settings.patience).all())
+
+    # A checkpoint holds everything that the next epoch depends on.
+
+    def _save(self, *, force: bool) -> None:
+        due = time.monotonic() - self._last_write >= self.checkpoint_seconds
+        if self.checkpoint is None or not (force or due):
+            return
+        tensors = {f"now.{k}": v for k, v in self.duo.state_dict().items()}
+        for h, state in enumerate(self.kept):
+            tensors |= {f"kept{h}.{k}": v for k, v in state.items()}
+        tensors |= {f"adam.{k}": v for k, v in self.optimizer.state().items()}
+        arrays = {"recall": self.recall, "smooth": self.smooth, "alpha": self.alpha, **self._best_arrays()}
+        tensors |= {f"array.{k}": torch.from_numpy(v) for k, v in arrays.items()}
+        try:
+            write_state(
+                self.checkpoint,
+                tensors,
+                {"identity": self.identity, "epoch": self.epoch, "history": self.history},
+            )
+        except FileError as error:
+            warnings.warn(
+                f"{error}; training goes on in memory, but cannot be resumed from here",
+                CoadWarning,
+                stacklevel=2,
+            )
+            self.checkpoint = None
+        self._last_write = time.monotonic()
+
+    def _best_arrays(self) -> dict[str, np.ndarray]:
+        kept = {f"best.{k}": v for k, v in self.best.items()}
+        return {"null": self.null.maxima, **kept, **{f"record.{k}": v for k, v in self.record.items()}}
+
+    def _resume(self) -> None:
+        if self.checkpoint is None or not self.checkpoint.exists():
+            return
+        tensors, facts = read_state(self.checkpoint)
+        if facts.get("identity") != self.identity:
+            what = difference(facts.get("identity"), self.identity)
+            raise InputError(
+                f"{self.checkpoint} belongs to another run ({what}); "
+                "use another checkpoint folder, or delete this one to start anew"
+            )
+        self.duo.load_state_dict({k[4:]: v for k, v in tensors.items() if k.startswith("now.")})
+        for h, state in enumerate(self.kept):
+            for name, value in state.items():
+                value.copy_(tensors[f"kept{h}.{name}"])
+        self.optimizer.load({k[5:]: v for k, v in tensors.items() if k.startswith("adam.")})
+        self.recall, self.smooth, self.alpha = (
+            tensors[f"array.{k}"].numpy().copy() for k in ("recall", "smooth", "alpha")
+        )
+        self.best = {k: tensors[f"array.best.{k}"].numpy().copy() for k in self.best}
+        self.record = {k: tensors[f"array.record.{k}"].numpy().copy() for k in self.record}
+        self.null.maxima = tensors["array.null"].numpy().copy()
+        self.epoch, self.history = facts["epoch"], facts["history"]
+        log.info("resumed from %s at epoch %d", self.checkpoint, self.epoch)

@@ -1,0 +1,78 @@
+"""Cards of a gallery: which pairs to show, what they are called, and both inputs side by side."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from coad._typing import IntArray
+from coad.events.runs import find_events
+from coad.report.data import Scored
+from coad.report.gallery import UsualRows, draw, shape_kind
+from coad.report.study import Study
+
+__all__ = ["card", "one_sided", "pair_facts", "pair_title", "strongest"]
+
+
+def card(study: Study, usual: UsualRows, pair: int, title: str, facts: str) -> str:
+    """One pair with both inputs drawn side by side, as HTML."""
+    scored = study.scored
+    drawings = "".join(
+        f"<div><p class='side'>{side}: p_{side} = {p:.3f}</p>"
+        + draw(store.rows([pair])[0], names, usual.of(side, pair), f"{side} of {title}")
+        + "</div>"
+        for side, store, names, p in (
+            ("s", scored.s, scored.s_names, scored.p_s[pair]),
+            ("q", scored.q, scored.q_names, scored.p_q[pair]),
+        )
+    )
+    beside = " beside" if shape_kind(scored.s.shape, scored.s_names) == "image" else ""
+    return (
+        f"<article class='event' data-pair='{pair}'><h3>{escape(title)}</h3><p class='facts'>{escape(facts)}</p>"
+        f"<div class='sides{beside}'>{drawings}</div></article>"
+    )
+
+
+def pair_title(scored: Scored, pair: int) -> str:
+    """What a pair is called in a gallery."""
+    if scored.id is not None:
+        return str(scored.id[pair])
+    return scored.time_text(pair) or f"row {int(scored.first[pair]):,}"
+
+
+def pair_facts(scored: Scored, pair: int, n_pairs: int = 1) -> str:
+    """The other things known about it."""
+    parts = []
+    if scored.windows:
+        parts.append(f"rows {int(scored.first[pair]):,}–{int(scored.last[pair]):,}")
+    elif scored.time is not None or scored.id is not None:  # else it is in the title
+        parts.append(f"row {int(scored.first[pair]):,}")
+    if n_pairs > 1:
+        parts.append(f"{n_pairs:,} {scored.what} in a row")
+    if len(scored.files) > 1:
+        parts.append(Path(scored.files[int(scored.file[pair])]).name)
+    context = scored.context_of(pair)
+    if context is not None:
+        parts.append(context)
+    return " · ".join(parts)
+
+
+def strongest(study: Study, most: int) -> IntArray:
+    """The numbers of the strongest events."""
+    peak = study.events.peak
+    return np.argsort(-study.scored.score[peak], kind="stable")[:most]
+
+
+def one_sided(study: Study, side: str, most: int, thresholds: tuple[float, float] | None = None) -> IntArray:
+    """Pairs that one input finds odd and the other does not, one of each run, the clearest first."""
+    scored = study.scored
+    mine, other = (scored.p_s, scored.p_q) if side == "s" else (scored.p_q, scored.p_s)
+    own, others = (thresholds or study.start)[:: 1 if side == "s" else -1]
+    if not math.isfinite(own):
+        own = others = 0.5
+    found = find_events((mine >= max(own, 0.5)) & (other < others), mine * (1 - other), scored.breaks)
+    score = (mine * (1 - other))[found.peak]
+    return np.asarray(found.peak[np.argsort(-score, kind="stable")[:most]])

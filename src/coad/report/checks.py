@@ -1,0 +1,136 @@
+"""Two tables of a report: what is assumed and whether it holds, and what each regime holds."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from coad._typing import FloatArray
+from coad.core.inference import coincidence_after_shift
+from coad.core.metric import Moments, false_positive_fraction
+from coad.exceptions import CoadWarning
+from coad.report.study import Study
+
+__all__ = ["checks_table", "regime_rows"]
+
+_CORRELATED = 0.1
+_FEW_JOINT = 10
+
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+def checks_table(study: Study) -> Table:
+    """What is assumed, what was measured, and the outcome in a word."""
+    test, scored = study.test, study.scored
+    rows: list[tuple[str, str, str]] = []
+
+    def add(what: str, measured: str, holds: bool | None) -> None:
+        rows.append(
+            (what, measured, "not tested" if holds is None else "✓ holds" if holds else "✗ does not hold")
+        )
+
+    add(
+        "more joint events than shuffled pairings give",
+        "–" if test.p_value is None else f"p = {test.p_value:.3g} ({test.n_permutations} shuffles)",
+        None if test.p_value is None else test.p_value <= 0.05,
+    )
+    add(
+        "the coincidence is gone when one input is moved in time",
+        "–" if test.shift_p_value is None else f"p = {test.shift_p_value:.3g} ({test.n_shifts} moves)",
+        None if test.shift_p_value is None else test.shift_p_value <= 0.05,
+    )
+    flag_s, flag_q = scored.p_s >= study.start[0], scored.p_q >= study.start[1]
+    if len(scored) > 20 and (flag_s & flag_q).any():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CoadWarning)
+            kept, _ = coincidence_after_shift(flag_s, flag_q, scored.code)
+        add(
+            "it does not survive a shift by a few rows",
+            f"{min(max(kept, 0.0), 1.0):.0%} survives",
+            kept <= 0.5,
+        )
+    correlation = study.quiet_correlation()
+    add(
+        "inputs are independent where nothing is flagged",
+        f"correlation {correlation:+.3f}",
+        abs(correlation) < _CORRELATED,
+    )
+    numbers = study.numbers_at(*study.start, study.beta)
+    rate = numbers.precision_hat * numbers.n_joint / max(numbers.n, 1)
+    add(
+        "not more true events than anomalies can be",
+        f"{rate:.2%} of all; up to {study.largest_rate():.0%} is plausible",
+        rate <= study.largest_rate(),
+    )
+    add("R̂ does not pass 1", f"{numbers.recall_hat:.2f}", numbers.recall_hat <= 1.05)
+    add(
+        "neither input flags more than half",
+        f"s {numbers.n_s / max(numbers.n, 1):.1%}, q {numbers.n_q / max(numbers.n, 1):.1%}",
+        max(numbers.n_s, numbers.n_q) <= numbers.n / 2,
+    )
+    add(f"at least {_FEW_JOINT} joint {scored.what}", f"{numbers.n_joint:,}", numbers.n_joint >= _FEW_JOINT)
+    add(
+        "training found a coincidence on held-out rows",
+        f"{study.trained_status}, p = {study.trained_p:.3g}",
+        study.trained_status == "found",
+    )
+    if scored.code is not None:
+        count = sum(n for _, n in scored.unseen)
+        add("every regime was seen in training", f"{count:,} {scored.what} were not", count == 0)
+    if scored.overlap > 1:
+        rows.append(
+            (
+                "windows share no samples",
+                f"{scored.overlap} in a row do; the tests look at one of {scored.overlap}",
+                "✓ allowed for",
+            )
+        )
+    return ("assumption", "measured", "outcome"), [tuple(row) for row in rows]
+
+
+def regime_rows(study: Study, thresholds: tuple[float, float]) -> Table:
+    """Each regime's pairs, flags, P̂ and mean confidences, those with most flagged first."""
+    scored = study.scored
+    assert scored.code is not None
+    size = len(scored.contexts)
+    flag_s, flag_q = scored.p_s >= thresholds[0], scored.p_q >= thresholds[1]
+    n = np.bincount(scored.code, minlength=size)
+    joint = np.bincount(scored.code, flag_s & flag_q, size)
+    means = [np.bincount(scored.code, p, size) / np.maximum(n, 1) for p in (scored.p_s, scored.p_q)]
+    peak = scored.events(flag_s & flag_q).peak
+    events = np.bincount(scored.code[peak], minlength=size)
+    precision = _precision(
+        n, np.bincount(scored.code, flag_s, size), np.bincount(scored.code, flag_q, size), joint
+    )
+    unseen = {name for name, _ in scored.unseen}
+    rows: list[tuple[str, ...]] = [
+        (
+            scored.contexts[i] + (" (not seen in training)" if scored.contexts[i] in unseen else ""),
+            f"{n[i]:,}",
+            f"{events[i]:,}",
+            f"{int(joint[i]):,}",
+            f"{joint[i] / max(n[i], 1):.2%}",
+            f"{precision[i]:.0%}" if joint[i] else "–",
+            f"{means[0][i]:.3f}",
+            f"{means[1][i]:.3f}",
+        )
+        for i in np.argsort(-joint, kind="stable")
+    ]
+    head = ("regime", scored.what, "events", "flagged", "rate", "P̂", "mean p_s", "mean p_q")
+    return head, rows
+
+
+def _precision(n: Any, a: Any, b: Any, joint: Any) -> FloatArray:
+    """P̂ within each regime."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoadWarning)
+        chance = np.array(
+            [
+                float(false_positive_fraction(Moments(float(k), float(x), float(y), float(j))))
+                for k, x, y, j in zip(n, a, b, joint, strict=True)
+            ]
+        )
+    share = joint / np.maximum(n, 1)
+    return np.where(share > 0, np.clip((share - chance) / np.where(share > 0, share, 1.0), 0.0, 1.0), 0.0)

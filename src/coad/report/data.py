@@ -1,0 +1,270 @@
+"""The scored pairs of some files, with what describes them: what a report and the explorer look at."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad._typing import BoolArray, FloatArray, IntArray
+from coad.events.runs import Events, find_events
+from coad.exceptions import FileError, InputError
+from coad.workflows.recipe import Recipe
+from coad.workflows.scoring import Source, iter_confidences, known_contexts, no_pairs
+
+if TYPE_CHECKING:
+    from coad.learned.estimator import CoAD
+
+__all__ = ["RowStore", "Scored", "read_scored"]
+
+#: Inputs of more bytes than this are kept in a file that is gone when the program is.
+_IN_MEMORY = 600_000_000
+
+
+class RowStore:
+    """Rows of one shape that come in blocks and are looked at one by one, in memory or on disk.
+
+    >>> store = RowStore()
+    >>> store.add(np.arange(6.0).reshape(3, 2))
+    >>> store.rows([2, 0]).tolist()
+    [[4.0, 5.0], [0.0, 1.0]]
+    """
+
+    def __init__(self, in_memory: int = _IN_MEMORY) -> None:
+        self._blocks: list[NDArray[np.float32]] = []
+        self._starts: list[int] = []
+        self._file: Any = None
+        self._room = in_memory
+        self._whole: NDArray[np.float32] | None = None
+        self.shape: tuple[int, ...] = ()
+        self._n = 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    def add(self, rows: NDArray[Any]) -> None:
+        """Take in the next rows."""
+        block = np.ascontiguousarray(rows, dtype=np.float32)
+        self.shape = block.shape[1:]
+        self._n += len(block)
+        if self._file is None and self._room >= block.nbytes:
+            self._room -= block.nbytes
+            self._blocks.append(block)
+            return
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="coad-")  # noqa: SIM115 (lives as long as this)
+                for old in self._blocks:
+                    old.tofile(self._file)
+                self._blocks = []
+            block.tofile(self._file)
+        except OSError as error:
+            raise FileError(
+                f"no room for the inputs in {tempfile.gettempdir()}: {error.strerror or error}"
+            ) from error
+
+    def rows(self, index: Any) -> NDArray[np.float32]:
+        """The rows of these numbers."""
+        if self._whole is None:
+            if self._file is not None:
+                self._file.flush()
+                self._whole = np.memmap(self._file, dtype=np.float32, mode="r", shape=(self._n, *self.shape))
+            else:
+                self._whole = self._blocks[0] if len(self._blocks) == 1 else np.concatenate(self._blocks)
+                self._blocks = [self._whole]
+        return np.asarray(self._whole[np.asarray(index, dtype=np.int64)])
+
+
+class SomeRows(RowStore):
+    """Some rows of another store."""
+
+    def __init__(self, store: RowStore, kept: IntArray) -> None:
+        super().__init__()
+        self._store, self._kept = store, kept
+        self.shape, self._n = store.shape, len(kept)
+
+    def rows(self, index: Any) -> NDArray[np.float32]:
+        """The rows of these numbers, counted among those kept."""
+        return self._store.rows(self._kept[np.asarray(index, dtype=np.int64)])
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Every pair's confidences and origin; the inputs themselves are in ``s`` and ``q``."""
+
+    p_s: FloatArray
+    p_q: FloatArray
+    flag: BoolArray  # by the model's own rule
+    s: RowStore
+    q: RowStore
+    s_names: tuple[str, ...]
+    q_names: tuple[str, ...]
+    first: IntArray  # source rows, counted within each file
+    last: IntArray
+    file: IntArray
+    files: tuple[str, ...]
+    windows: bool
+    overlap: int = 1
+    n_rows: int = 0
+    time: NDArray[Any] | None = None
+    id: NDArray[Any] | None = None
+    label: BoolArray | None = None
+    contexts: tuple[str, ...] = ()
+    code: IntArray | None = None  # of the context of each pair
+    cut: BoolArray | None = None  # pairs before which others were left out
+    unseen: tuple[tuple[str, int], ...] = ()
+    bad_files: tuple[tuple[Path, FileError], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.p_s)
+
+    @property
+    def what(self) -> str:
+        """What a pair is called."""
+        return "windows" if self.windows else "pairs"
+
+    @cached_property
+    def score(self) -> FloatArray:
+        """p_s·p_q."""
+        return self.p_s * self.p_q
+
+    @cached_property
+    def breaks(self) -> BoolArray:
+        """Where an event cannot go on: another file, or a clock that goes back."""
+        found = np.diff(self.file, prepend=-1) != 0
+        if self.time is not None:
+            found[1:] |= self.time[1:] < self.time[:-1]
+        if self.cut is not None:
+            found |= self.cut
+        return np.asarray(found)
+
+    def part(self, kept: IntArray) -> Scored:
+        """The pairs of these numbers, ascending."""
+        parts: dict[str, Any] = {
+            name: None if (values := getattr(self, name)) is None else values[kept]
+            for name in ("p_s", "p_q", "flag", "first", "last", "file", "time", "id", "label", "code")
+        }
+        cut = np.diff(kept, prepend=-1) > 1
+        parts |= {"s": SomeRows(self.s, kept), "q": SomeRows(self.q, kept)}
+        return replace(self, **parts, cut=cut if self.cut is None else cut | self.cut[kept])
+
+    def flags(self, threshold_s: float, threshold_q: float) -> BoolArray:
+        """Pairs that reach both thresholds."""
+        return np.asarray((self.p_s >= threshold_s) & (self.p_q >= threshold_q))
+
+    def events(self, flags: BoolArray) -> Events:
+        """The runs of flagged pairs."""
+        return find_events(flags, self.score, self.breaks)
+
+    def context_of(self, pair: int) -> str | None:
+        """The name of a pair's regime."""
+        return None if self.code is None else self.contexts[int(self.code[pair])]
+
+    def time_text(self, pair: int) -> str | None:
+        """The time of a pair for a person."""
+        return None if self.time is None else time_text(self.time[pair])
+
+
+def time_text(value: Any) -> str:
+    """A time as text: an instant to the millisecond, or a plain number.
+
+    >>> time_text(np.datetime64("2020-03-09T10:14:33.250000000"))
+    '2020-03-09 10:14:33.250'
+    """
+    if isinstance(value, np.datetime64):
+        return str(value.astype("datetime64[ms]")).replace("T", " ")
+    return f"{float(value):.6g}" if abs(float(value)) < 1e6 else f"{float(value):.3f}"
+
+
+def read_scored(
+    model: CoAD,
+    recipe: Recipe,
+    source: Source,
+    *,
+    label: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Scored:
+    """Score the files with the model and keep what a person may want to see of each pair."""
+    if label is not None and label in recipe.layout.signals:
+        raise InputError(f"column {label!r} is the label and also an input; labels are for judging only")
+    known = known_contexts(model, recipe)
+    s, q = RowStore(), RowStore()
+    kept: dict[str, list[NDArray[Any]]] = {
+        name: [] for name in ("p_s", "p_q", "flag", "first", "last", "file", "time", "id", "label", "code")
+    }
+    numbers: dict[str, int] = {}
+    unseen: Counter[str] = Counter()
+    files: dict[str, int] = {}
+    bad_files: list[tuple[Path, FileError]] = []
+    part = None
+    n_rows, overlap = 0, 1
+    for part in iter_confidences(
+        model, recipe, source, label=label, on_bad_file=lambda path, error: bad_files.append((path, error))
+    ):
+        pairs = part.pairs
+        s.add(pairs.s)
+        q.add(pairs.q)
+        for name in ("p_s", "p_q", "flag"):
+            kept[name].append(getattr(part.scores, name))
+        for name in ("first", "last"):
+            kept[name].append(getattr(part, name))
+        number = files.setdefault(str(part.path), len(files))
+        kept["file"].append(np.full(len(pairs), number, dtype=np.int32))
+        for name in ("time", "id", "label"):
+            values = getattr(pairs, name)
+            if values is not None:
+                kept[name].append(values)
+        if pairs.context is not None:
+            labels, inner, counts = np.unique(pairs.context, return_inverse=True, return_counts=True)
+            codes = [numbers.setdefault(str(one), len(numbers)) for one in labels.tolist()]
+            kept["code"].append(np.array(codes, dtype=np.int64)[inner.reshape(-1)])
+            if known is not None:
+                for one, count in zip(labels.tolist(), counts.tolist(), strict=True):
+                    if one not in known:
+                        unseen[str(one)] += count
+        if pairs.windows is not None:
+            from coad.workflows.evaluating import overlapping
+
+            overlap = overlapping(pairs.windows.length, pairs.windows.start)
+        n_rows = part.rows_read
+        if progress is not None:
+            progress(n_rows)
+    if part is None:
+        raise no_pairs(bad_files)
+    joined = {name: _joined(parts, name) for name, parts in kept.items()}
+    truth = joined["label"]
+    if truth is not None and truth.dtype.kind not in "biuf":
+        raise InputError(
+            f"column {label!r} holds text; labels are numbers or true/false (0 or false: normal)"
+        )
+    return Scored(
+        **{name: joined[name] for name in ("p_s", "p_q", "flag", "first", "last", "file")},
+        s=s,
+        q=q,
+        s_names=part.pairs.s_names or tuple(recipe.layout.s),
+        q_names=part.pairs.q_names or tuple(recipe.layout.q),
+        files=tuple(files),
+        windows=part.pairs.windows is not None,
+        overlap=overlap,
+        n_rows=n_rows,
+        time=joined["time"],
+        id=joined["id"],
+        label=None if truth is None else np.asarray(truth != 0),
+        contexts=tuple(numbers),
+        code=joined["code"],
+        unseen=tuple(unseen.most_common()),
+        bad_files=tuple(bad_files),
+    )
+
+
+def _joined(parts: list[NDArray[Any]], name: str) -> Any:
+    from coad.data.tables import joined_parts
+
+    return joined_parts(parts, name) if parts else None

@@ -1,0 +1,326 @@
+"""What there is to know about scored pairs: numbers at any pair of thresholds, the best pair, its credibility."""
+
+from __future__ import annotations
+
+import math
+import threading
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coad._typing import BoolArray, FloatArray
+from coad.core.grid import ThresholdGrid
+from coad.core.inference import MAX_PLAUSIBLE_RATE, fbeta_of_rows
+from coad.core.metric import Moments, fbeta_hat, precision_hat, true_positive_fraction
+from coad.core.search import PairSearch, _edges
+from coad.events.runs import Events
+from coad.exceptions import CoadWarning
+from coad.report.data import Scored
+from coad.thresholds.curves import ScanPoint
+from coad.thresholds.selection import ThresholdResult, select_thresholds
+from coad.workflows.regimes import hint_regime
+
+if TYPE_CHECKING:
+    from coad.learned.estimator import CoAD
+
+__all__ = ["Numbers", "Study", "Surface"]
+
+_FEW_TO_TEST = 100
+_MANY = 300_000
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a pair of thresholds finds."""
+
+    threshold_s: float
+    threshold_q: float
+    beta: float
+    alpha: float
+    n: int
+    n_s: int
+    n_q: int
+    n_joint: int
+    fbeta_hat: float
+    precision_hat: float
+    recall_hat: float
+
+
+@dataclass(frozen=True)
+class Surface:
+    """F̂ over a grid of both thresholds, and how many pairs each threshold flags."""
+
+    threshold_s: FloatArray
+    threshold_q: FloatArray
+    flagged_s: FloatArray
+    flagged_q: FloatArray
+    fbeta_hat: FloatArray  # (s, q)
+    precision_hat: FloatArray
+    joint: FloatArray
+
+
+class Study:
+    """Scored pairs under a model's β and α. Slow parts are made when asked for, once.
+
+    ``alpha`` is what the model was given; if it was estimated, it is estimated here
+    too, from these pairs (the largest TP over all pairs of thresholds). For a part of the pairs, ``part_alpha``
+    is the given rate among them, and thresholds that were set for all do not hold.
+    """
+
+    def __init__(self, scored: Scored, model: CoAD, part_alpha: float | None = None) -> None:
+        own = next(iter(model.fitted_.values()))
+        self.scored, self.beta = scored, float(own.beta)
+        self.trained_status, self.trained_p = own.status, own.p_value
+        self.set_by_hand = own.thresholds if part_alpha is None else None
+        self.alpha_given = model.alpha != "auto"
+        self.seed = model.random_state_
+        self._model_alpha = float(model.alpha_) if part_alpha is None else part_alpha
+        self._best: dict[float, tuple[float, float]] = {}
+        self._lock = threading.RLock()
+
+    # The pair of thresholds that a report speaks of.
+
+    @cached_property
+    def status(self) -> str:
+        """``"found"``, ``"no coincidence"`` or ``"shared regime suspected"``."""
+        if "no coincidence" in (self.trained_status, self.test.status):
+            return "no coincidence"
+        if "shared regime suspected" in (self.trained_status, self.test.status):
+            return "shared regime suspected"
+        return "found"
+
+    @cached_property
+    def chosen(self) -> tuple[float, float]:
+        """The thresholds: set by hand, or the best on these pairs; infinite if nothing is to be flagged."""
+        by_hand = self.set_by_hand or (0.0,)
+        if self.status == "no coincidence" or not all(map(math.isfinite, by_hand)):
+            return math.inf, math.inf
+        return self.start
+
+    @cached_property
+    def start(self) -> tuple[float, float]:
+        """Like :attr:`chosen`, whether or not it is to be believed."""
+        if self.set_by_hand is not None and all(map(math.isfinite, self.set_by_hand)):
+            # There a pair is flagged above the threshold, here from it on.
+            low, high = (float(np.nextafter(one, 2.0)) for one in self.set_by_hand)
+            return low, high
+        return self.best(self.beta)
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """What the chosen thresholds find."""
+        return self.numbers_at(*self.chosen, self.beta)
+
+    @cached_property
+    def flags(self) -> BoolArray:
+        """The flagged pairs."""
+        return self.scored.flags(*self.chosen)
+
+    @cached_property
+    def events(self) -> Events:
+        """The joint events."""
+        return self.scored.events(self.flags)
+
+    @cached_property
+    def test(self) -> ThresholdResult:
+        """The search with its tests, on pairs that share no samples, in time order."""
+        scored = self.scored
+        order: Any = slice(None)
+        if scored.time is not None and (scored.time[1:] < scored.time[:-1]).any():
+            order = np.argsort(scored.time, kind="stable")
+        step = max(1, scored.overlap)
+        if len(scored) // step < _FEW_TO_TEST:
+            step = 1
+        p_s, p_q = scored.p_s[order][::step], scored.p_q[order][::step]
+        code = None if scored.code is None else scored.code[order][::step]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CoadWarning)
+            return select_thresholds(
+                p_s,
+                p_q,
+                beta=self.beta,
+                alpha=self._model_alpha if self.alpha_given else "auto",
+                context=code,
+                random_state=self.seed,
+            )
+
+    @cached_property
+    def hint(self) -> Any:
+        """Blocks of time that explain a shared regime away, or None."""
+        if self.status != "shared regime suspected":
+            return None
+        flag_s, flag_q = self.scored.p_s >= self.start[0], self.scored.p_q >= self.start[1]
+        return hint_regime(flag_s, flag_q, {}, time=self.scored.time, known=self.scored.code)
+
+    # Any pair of thresholds.
+
+    def numbers_at(self, threshold_s: float, threshold_q: float, beta: float) -> Numbers:
+        """Counts, P̂, R̂ and F̂ at a pair of thresholds: the metric of the library on the flags."""
+        scored = self.scored
+        flag_s, flag_q = scored.p_s >= threshold_s, scored.p_q >= threshold_q
+        joint = int(np.count_nonzero(flag_s & flag_q))
+        alpha = self.alpha
+        found = (0.0, 0.0, 0.0)
+        if joint:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CoadWarning)
+                moments = Moments.of(flag_s, flag_q, scored.code)
+                found = (
+                    float(fbeta_hat(moments, beta=beta, alpha=alpha)),
+                    float(precision_hat(moments)),
+                    float(true_positive_fraction(moments)) / alpha,
+                )
+        return Numbers(
+            threshold_s,
+            threshold_q,
+            beta,
+            alpha,
+            len(scored),
+            int(np.count_nonzero(flag_s)),
+            int(np.count_nonzero(flag_q)),
+            joint,
+            *found,
+        )
+
+    @cached_property
+    def alpha(self) -> float:
+        """The anomaly rate: given, or the largest TP on these pairs."""
+        if self.alpha_given:
+            return self._model_alpha
+        with self._lock:
+            richest = self.search.maximise(beta=math.inf, alpha=1.0)
+        if richest.joint == 0 or richest.objective <= 0:
+            return self._model_alpha
+        return float(min(0.5, richest.objective / self.search.n))
+
+    def best(self, beta: float) -> tuple[float, float]:
+        """The pair of thresholds with the highest F̂ for a β, exactly; infinite if there is none."""
+        alpha = self.alpha
+        with self._lock:
+            if beta not in self._best:
+                best = self.search.maximise(beta=beta, alpha=alpha)
+                self._best[beta] = (
+                    (math.inf, math.inf)
+                    if best.joint == 0
+                    else (
+                        float(self.search.s.thresholds[best.groups_s - 1]),
+                        float(self.search.q.thresholds[best.groups_q - 1]),
+                    )
+                )
+            return self._best[beta]
+
+    @cached_property
+    def search(self) -> PairSearch:
+        """Both confidences, sorted."""
+        code = self.scored.code
+        if code is not None and int(code.max()) == 0:
+            code = None
+        return PairSearch(self.scored.p_s, self.scored.p_q, code)
+
+    @cached_property
+    def betas(self) -> tuple[float, ...]:
+        """The β of the scan: a decade in eight steps, fewer for very many pairs."""
+        return tuple(np.geomspace(0.01, 100, 17 if len(self.scored) > _MANY else 33).tolist())
+
+    @cached_property
+    def scan(self) -> list[ScanPoint]:
+        """The best pair for each β, with labels' values where there are labels."""
+        points = []
+        truth = self.scored.label
+        for beta in self.betas:
+            pair = self.best(beta)
+            numbers = self.numbers_at(*pair, beta)
+            if not numbers.n_joint:
+                continue
+            judged: tuple[float | None, ...] = (None, None, None)
+            if truth is not None:
+                judged = judged_by(self.scored.flags(*pair), truth, beta)
+            points.append(
+                ScanPoint(
+                    beta,
+                    *pair,
+                    numbers.n_joint,
+                    numbers.fbeta_hat,
+                    numbers.precision_hat,
+                    numbers.recall_hat,
+                    *judged,
+                )
+            )
+        return points
+
+    def surface(self, beta: float | None = None) -> Surface | None:
+        """F̂ over a grid of thresholds, dense where few pairs are flagged; None if there are no thresholds."""
+        search, grid = self.search, self._grid
+        if min(grid.shape) == 0:
+            return None
+        nodes = [
+            _edges(0, len(side.ends) - 1, steps)[1:]
+            for side, steps in ((search.s, grid.steps), (search.q, grid.steps))
+        ]
+        joint, chance = grid.totals(grid.cells)
+        value = fbeta_of_rows(joint, chance, grid.n, self.beta if beta is None else beta, self.alpha)
+        return Surface(
+            search.s.thresholds[nodes[0] - 1],
+            search.q.thresholds[nodes[1] - 1],
+            search.s.ends[nodes[0]].astype(float),
+            search.q.ends[nodes[1]].astype(float),
+            np.asarray(value),
+            np.where(joint > 0, (joint - chance) / np.maximum(joint, 1.0), 0.0),
+            joint,
+        )
+
+    @cached_property
+    def _grid(self) -> _Grid:
+        return _Grid(self.search)
+
+    # What the figures rest on.
+
+    def quiet_correlation(self) -> float:
+        """The correlation of p_s and p_q where nothing is flagged, within each regime; 0 if there is none.
+
+        Conditional independence wants it near 0.
+        """
+        scored = self.scored
+        rows = ~(scored.flags(*self.start))
+        p_s, p_q = scored.p_s[rows], scored.p_q[rows]
+        if len(p_s) < 3:
+            return 0.0
+        code = np.zeros(len(p_s), dtype=np.int64) if scored.code is None else scored.code[rows]
+        size = np.maximum(np.bincount(code), 1)
+        a = p_s - (np.bincount(code, p_s) / size)[code]
+        b = p_q - (np.bincount(code, p_q) / size)[code]
+        length = math.sqrt(float(a @ a) * float(b @ b))
+        return float(a @ b) / length if length > 1e-12 else 0.0
+
+    def largest_rate(self) -> float:
+        """Above this share of true joint events nothing is an anomaly any more."""
+        return 2 * self._model_alpha if self.alpha_given else MAX_PLAUSIBLE_RATE
+
+
+class _Grid(ThresholdGrid):
+    """The grid of the search, with its number of steps known."""
+
+    @property
+    def steps(self) -> int:
+        strata = len(self.search.sizes)
+        return 64 if strata <= 4 else 32 if strata <= 50 else 16
+
+
+def judged_by(flags: BoolArray, truth: BoolArray, beta: float) -> tuple[float, float, float]:
+    """Fβ, precision and recall of flags by labels.
+
+    >>> judged_by(np.array([True, True, False]), np.array([True, False, False]), 1.0)
+    (0.666..., 0.5, 1.0)
+    """
+    hits = int(np.count_nonzero(flags & truth))
+    flagged, anomalous = int(flags.sum()), int(truth.sum())
+    precision = hits / flagged if flagged else 0.0
+    recall = hits / anomalous if anomalous else 0.0
+    square = beta * beta
+    if math.isinf(square):
+        return recall, precision, recall
+    whole = flagged + square * anomalous
+    return (1 + square) * hits / whole if whole else 0.0, precision, recall

@@ -1,0 +1,1 @@
+"""Data sets, peers, the paper's experiments and their figures. The product never imports this room."""

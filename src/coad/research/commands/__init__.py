@@ -1,0 +1,1 @@
+"""The commands of this room: `coad demo`, `coad bench`, `coad reproduce`."""

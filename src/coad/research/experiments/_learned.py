@@ -1,0 +1,257 @@
+"""What the image experiments share: train for each β, judge by digit, draw the page."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coad._typing import FloatArray, IntArray
+from coad.core.theory import MNIST_W
+from coad.exceptions import InputError
+from coad.research.datasets.mnist import CROP, ROLL, ImagePairs, Images, mnist_pairs
+
+__all__ = ["DigitRow", "LearnedResult", "Recipe", "SeedRow", "folded_pairs", "run_experiment"]
+
+#: A pair is flagged where the product of the two confidences exceeds this (paper, Table 1).
+FLAGGED_ABOVE = 0.5
+#: The anomaly rate of the observation model, as the paper gives it to the method.
+ALPHA = 1.0 - MNIST_W[0]
+
+#: Called with a line about what is being done now.
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How much is drawn and how it is trained."""
+
+    pairs: int
+    folds: int
+    n_seeds: int
+    epochs: int
+    batch_size: int
+    epoch_size: int
+    learning: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DigitRow:
+    """One cell of Table 1: the fraction of a digit's test images that is flagged."""
+
+    beta: float
+    digit: int
+    flagged: float
+    images: int
+    paper: float | None = None
+
+
+@dataclass(frozen=True)
+class SeedRow:
+    """How one seed ended for one β, by validation F̂ only; ``kept`` are those that were used."""
+
+    beta: float
+    seed: int
+    status: str
+    fbeta_hat: float
+    mu_s: float
+    mu_q: float
+    kept: bool
+
+
+@dataclass(frozen=True)
+class LearnedResult:
+    """Everything the experiment found; the arrays are those of the test images."""
+
+    name: str
+    preset: str
+    table: list[DigitRow]
+    seeds: list[SeedRow]
+    seconds: float
+    train_pairs: int
+    digit: IntArray
+    scores: dict[float, FloatArray]
+    latent_beta: float
+    latent_s: FloatArray
+    latent_q: FloatArray
+    page: Path | None = None
+
+    def flagged(self, beta: float) -> tuple[float, ...]:
+        """The flagged fraction of each digit in order, for one β."""
+        rows = [row.flagged for row in self.table if row.beta == beta]
+        if not rows:
+            raise InputError(f"beta = {beta:g} is not part of this result; there are {sorted(self.scores)}")
+        return tuple(rows)
+
+    def digits_table(self) -> tuple[list[str], list[list[str]]]:
+        """Head and rows: the flagged part of each digit by β, beside the paper's where it has one."""
+        betas = list(self.scores)
+        has_paper = any(row.paper is not None for row in self.table)
+        head = ["digit", "test images", *(f"β = {beta_text(beta)}" for beta in betas)]
+        if has_paper:
+            head += [f"paper, {beta_text(beta)}" for beta in betas]
+        rows = []
+        for digit in sorted({row.digit for row in self.table}):
+            own = {row.beta: row for row in self.table if row.digit == digit}
+            cells = [str(digit), f"{own[betas[0]].images:,}"]
+            cells += [f"{100 * own[beta].flagged:.1f} %" for beta in betas]
+            if has_paper:
+                printed = [own[beta].paper for beta in betas]
+                cells += ["" if value is None else f"{100 * value:.1f} %" for value in printed]
+            rows.append(cells)
+        return head, rows
+
+    def seeds_table(self) -> tuple[list[str], list[list[str]]]:
+        """Head and rows: how each seed ended."""
+        rows = [
+            [
+                beta_text(row.beta),
+                str(row.seed),
+                row.status,
+                f"{row.fbeta_hat:.4f}",
+                f"{row.mu_s:.3f}",
+                f"{row.mu_q:.3f}",
+                "kept" if row.kept else "",
+            ]
+            for row in self.seeds
+        ]
+        return ["β", "seed", "ended", "validation F̂", "mu_s", "mu_q", ""], rows
+
+
+def beta_text(beta: float) -> str:
+    """β as people write it.
+
+    >>> beta_text(float("inf")), beta_text(1.0), beta_text(0.05)
+    ('∞', '1', '0.05')
+    """
+    return "∞" if math.isinf(beta) else f"{beta:g}"
+
+
+def folded_pairs(
+    images: Images,
+    labels: IntArray,
+    n: int,
+    folds: int,
+    rng: np.random.Generator,
+    *,
+    crop: int = CROP,
+    roll: int = ROLL,
+) -> tuple[ImagePairs, IntArray]:
+    """``n`` pairs whose images come from ``folds`` disjoint parts, and the part of each pair.
+
+    A part that is held out for validation thus shares no image with the others.
+
+    >>> images = np.zeros((80, 28, 28), np.uint8)
+    >>> pairs, fold = folded_pairs(images, np.arange(80) % 4, 30, 3, np.random.default_rng(0))
+    >>> len(pairs), np.bincount(fold).tolist()
+    (30, [10, 10, 10])
+    """
+    part = np.empty(len(images), np.int64)
+    for digit in np.unique(labels):  # every part gets its share of every digit
+        mine = np.flatnonzero(labels == digit)
+        part[mine] = rng.permutation(np.arange(len(mine)) % folds)
+    sizes = np.bincount(np.arange(n) % folds, minlength=folds)
+    drawn = [
+        mnist_pairs(images[part == k], labels[part == k], int(size), rng, crop=crop, roll=roll)
+        for k, size in enumerate(sizes)
+    ]
+    columns = (
+        np.concatenate([getattr(d, name) for d in drawn])
+        for name in ("s", "q", "digit", "digit_s", "digit_q")
+    )
+    return ImagePairs(*columns), np.repeat(np.arange(folds), sizes)
+
+
+def run_experiment(
+    name: str,
+    preset: str,
+    train: ImagePairs,
+    fold: IntArray,
+    test: ImagePairs,
+    recipe: Recipe,
+    betas: Sequence[float],
+    *,
+    paper: Mapping[float, Sequence[float]] | None = None,
+    frontier: bool = False,
+    random_state: int = 0,
+    page: str | Path | None = None,
+    tell: Tell | None = None,
+    verbose: bool = False,
+) -> LearnedResult:
+    """Train (each β by itself, or all at once with ``frontier``), keep the best seed, judge it by digit."""
+    wanted = [float(beta) for beta in betas]
+    if not wanted or len(set(wanted)) != len(wanted):
+        raise InputError(f"betas must name at least one beta, each once, not {list(betas)!r}")
+    from coad.learned.estimator import CoAD  # imports torch
+
+    say: Tell = tell if tell is not None else lambda _: None
+    start = time.monotonic()
+    table: list[DigitRow] = []
+    seeds: list[SeedRow] = []
+    scores: dict[float, FloatArray] = {}
+    detectors: dict[float, CoAD] = {}
+    for group in [sorted(wanted)] if frontier else [[beta] for beta in wanted]:
+        say(f"training beta = {', '.join(f'{beta:g}' for beta in group)}: {recipe.n_seeds} seeds")
+        detector = CoAD(
+            beta=group if len(group) > 1 else group[0],
+            alpha=ALPHA,
+            n_seeds=recipe.n_seeds,
+            epochs=recipe.epochs,
+            batch_size=recipe.batch_size,
+            epoch_size=recipe.epoch_size,
+            patience=recipe.epochs,
+            validation=1.0 / recipe.folds,
+            split="group",
+            random_state=random_state,
+            verbose=verbose,
+            **recipe.learning,
+        ).fit(train.s, train.q, group=fold)
+        detectors |= {beta: detector.at(beta) for beta in group}
+    for beta in wanted:
+        p_s, p_q = detectors[beta].confidences(test.s, test.q)
+        scores[beta] = p_s * p_q
+        table += _digit_rows(beta, scores[beta], test.digit, (paper or {}).get(beta))
+        kept = detectors[beta].fitted_[beta].kept
+        seeds += [
+            SeedRow(beta, row.seed, row.status, row.fbeta_hat, row.mu_s, row.mu_q, kept=row.seed in kept)
+            for row in detectors[beta].seeds_
+        ]
+    middle = 1.0 if 1.0 in wanted else wanted[len(wanted) // 2]
+    latent_s, latent_q = detectors[middle].latent(test.s, test.q)
+    goal = None if page is None else Path(page)
+    result = LearnedResult(
+        name=name,
+        preset=preset,
+        table=table,
+        seeds=seeds,
+        seconds=time.monotonic() - start,
+        train_pairs=len(train),
+        digit=test.digit,
+        scores=scores,
+        latent_beta=middle,
+        latent_s=latent_s,
+        latent_q=latent_q,
+        page=goal,
+    )
+    if goal is not None:
+        say("drawing the page")
+        from coad.research.figures.learned_page import write_result_page  # imports plotly
+
+        write_result_page(result, goal)
+    return result
+
+
+def _digit_rows(
+    beta: float, product: FloatArray, digit: IntArray, paper: Sequence[float] | None
+) -> list[DigitRow]:
+    rows = []
+    for value in np.unique(digit).tolist():
+        own = product[digit == value]
+        printed = None if paper is None or value >= len(paper) else float(paper[value])
+        rows.append(DigitRow(beta, value, float((own > FLAGGED_ABOVE).mean()), len(own), printed))
+    return rows

@@ -1,0 +1,1 @@
+"""The categorical mode: exact label-free thresholds for two scores, curves, and tables larger than memory."""

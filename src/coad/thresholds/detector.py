@@ -1,0 +1,203 @@
+"""Estimators for people who already have scores, or detectors that make them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin, OutlierMixin, clone
+
+from coad._typing import BoolArray, FloatArray, RandomState
+from coad.core.validation import as_score, check_finite, check_same_length
+from coad.exceptions import InputError, NotFittedError
+from coad.thresholds.selection import ThresholdResult, select_thresholds
+
+__all__ = ["CoincidenceThreshold"]
+
+Orientation = Literal["auto", "high", "low"]
+
+
+class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
+    """Label-free thresholds on top of two anomaly detectors, one for each input.
+
+    Parameters
+    ----------
+    scorer_s, scorer_q
+        A detector of the scikit-learn or PyOD kind, fitted (used as it is) or not
+        (a clone is fitted); a function from data to scores; or None when the input
+        already is a score.
+    beta, alpha, n_permutations, random_state
+        As in :func:`coad.select_thresholds`.
+    orientation
+        Which end of the output is anomalous, for functions, plain scores and detectors
+        of other kinds. PyOD's and scikit-learn's are known: PyOD's ``decision_function``
+        is high for anomalies, scikit-learn's ``score_samples`` low. ``"auto"`` takes
+        functions and plain scores as high.
+
+    After ``fit``: ``threshold_s_``, ``threshold_q_`` (on scores that are high for
+    anomalies), ``result_`` (a :class:`~coad.thresholds.selection.ThresholdResult`), ``status_``,
+    ``scorer_s_``, ``scorer_q_``.
+
+    >>> from coad.research.datasets.synthetic import synthetic_outliers
+    >>> data = synthetic_outliers(2000, random_state=1)
+    >>> det = CoincidenceThreshold().fit(data.s, data.q)
+    >>> det.status_
+    'found'
+    >>> few, many = (det.tune(beta=beta).predict(data.s, data.q).sum() for beta in (0.1, 10))
+    >>> bool(few < many)
+    True
+    """
+
+    def __init__(
+        self,
+        scorer_s: Any = None,
+        scorer_q: Any = None,
+        *,
+        beta: float = 1.0,
+        alpha: float | Literal["auto"] = "auto",
+        n_permutations: int = 200,
+        random_state: RandomState = 0,
+        orientation: Orientation = "auto",
+    ) -> None:
+        self.scorer_s = scorer_s
+        self.scorer_q = scorer_q
+        self.beta = beta
+        self.alpha = alpha
+        self.n_permutations = n_permutations
+        self.random_state = random_state
+        self.orientation = orientation
+
+    def fit(self, s: Any, q: Any, context: Any = None) -> CoincidenceThreshold:
+        """Fit the scorers where needed, score both inputs, and pick the thresholds."""
+        if self.orientation not in ("auto", "high", "low"):
+            raise InputError(f"orientation must be 'auto', 'high' or 'low', not {self.orientation!r}")
+        self.scorer_s_ = _fitted(self.scorer_s, s, "scorer_s")
+        self.scorer_q_ = _fitted(self.scorer_q, q, "scorer_q")
+        score_s, score_q = self._scores(s, q)
+        result = self._select(score_s, score_q, context, self.beta, self.alpha)
+        self._score_s, self._score_q, self._context = score_s, score_q, context
+        self._ladder_s, self._ladder_q = np.sort(score_s), np.sort(score_q)
+        return self._take(result)
+
+    def tune(self, beta: float, alpha: float | Literal["auto"] | None = None) -> CoincidenceThreshold:
+        """Pick the thresholds again for another β on the scores seen in ``fit``; nothing is refitted."""
+        self._check_fitted()
+        alpha = self.alpha if alpha is None else alpha
+        return self._take(self._select(self._score_s, self._score_q, self._context, beta, alpha))
+
+    def _select(
+        self, score_s: FloatArray, score_q: FloatArray, context: Any, beta: float, alpha: Any
+    ) -> ThresholdResult:
+        return select_thresholds(
+            score_s,
+            score_q,
+            beta=beta,
+            alpha=alpha,
+            context=context,
+            n_permutations=self.n_permutations,
+            random_state=self.random_state,
+        )
+
+    def _take(self, result: ThresholdResult) -> CoincidenceThreshold:
+        self.result_ = result
+        self.status_ = result.status
+        return self.set_threshold(result.threshold_s, result.threshold_q)
+
+    def set_threshold(self, threshold_s: float, threshold_q: float) -> CoincidenceThreshold:
+        """Set both thresholds by hand (``inf``: never flag)."""
+        self._check_fitted()
+        for value, name in ((threshold_s, "threshold_s"), (threshold_q, "threshold_q")):
+            if not isinstance(value, (int, float, np.number)) or math.isnan(value):
+                raise InputError(f"{name} must be a number, not {value!r}")
+        self.threshold_s_, self.threshold_q_ = float(threshold_s), float(threshold_q)
+        return self
+
+    def score_samples(self, s: Any, q: Any) -> FloatArray:
+        """p_s·p_q, high for anomalies; p is the share of training scores below a row's score."""
+        self._check_fitted()
+        score_s, score_q = self._scores(s, q)
+        return _share_below(self._ladder_s, score_s) * _share_below(self._ladder_q, score_q)
+
+    def predict(self, s: Any, q: Any) -> BoolArray:
+        """True where both scores reach their thresholds."""
+        self._check_fitted()
+        score_s, score_q = self._scores(s, q)
+        flags: BoolArray = (score_s >= self.threshold_s_) & (score_q >= self.threshold_q_)
+        return flags
+
+    def _scores(self, s: Any, q: Any) -> tuple[FloatArray, FloatArray]:
+        scores = []
+        for scorer, data, name in ((self.scorer_s_, s, "s"), (self.scorer_q_, q, "q")):
+            score = as_score(_raw_score(scorer, data, self.orientation), f"the score of {name}")
+            check_finite(score, f"the score of {name}", "drop or fill those rows first")
+            scores.append(score)
+        check_same_length(scores[0], scores[1], ("s", "q"))
+        return scores[0], scores[1]
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_score_s"):
+            raise NotFittedError("this CoincidenceThreshold is not fitted yet; call fit(s, q) first")
+
+
+def _fitted(scorer: Any, data: Any, name: str) -> Any:
+    """The scorer if it is fitted or needs no fit, else a fitted clone of it."""
+    if scorer is None or not hasattr(scorer, "fit"):
+        if scorer is not None and not callable(scorer):
+            raise InputError(f"{name} must be a detector with fit, a function, or None, not {scorer!r}")
+        return scorer
+    return scorer if _is_fitted(scorer) else clone(scorer).fit(data)
+
+
+def _is_fitted(scorer: Any) -> bool:
+    """PyOD's mark of a fitted detector, or scikit-learn's: attributes that end in ``_``."""
+    if _is_pyod(scorer):
+        return getattr(scorer, "decision_scores_", None) is not None
+    if hasattr(scorer, "steps"):  # a pipeline is as fitted as its last step
+        return _is_fitted(scorer.steps[-1][1])
+    if hasattr(scorer, "__sklearn_is_fitted__"):
+        return bool(scorer.__sklearn_is_fitted__())
+    return any(name.endswith("_") and not name.startswith("__") for name in vars(scorer))
+
+
+def _raw_score(scorer: Any, data: Any, orientation: Orientation) -> Any:
+    """The scorer's output, turned so that high means anomalous."""
+    if scorer is None:
+        return _turned(data, orientation)
+    if not hasattr(scorer, "fit"):
+        return _turned(scorer(data), orientation)
+    core = scorer.steps[-1][1] if hasattr(scorer, "steps") else scorer
+    if _is_pyod(core):
+        return scorer.decision_function(data)
+    if type(core).__module__.startswith("coad."):
+        return scorer.score_samples(data)
+    if isinstance(core, (OutlierMixin, DensityMixin)) or type(core).__name__ in (
+        "KernelDensity",
+        "GaussianMixture",
+    ):
+        if not hasattr(scorer, "score_samples"):
+            raise InputError(
+                f"{type(core).__name__} cannot score new data; "
+                "if it is LocalOutlierFactor, make it with novelty=True"
+            )
+        return -np.asarray(scorer.score_samples(data), dtype=np.float64)
+    if orientation == "auto":
+        raise InputError(
+            f"which end of {type(core).__name__}'s score is anomalous? "
+            "pass orientation='high' or orientation='low'"
+        )
+    method = getattr(scorer, "score_samples", None) or scorer.decision_function
+    return _turned(method(data), orientation)
+
+
+def _turned(score: Any, orientation: Orientation) -> Any:
+    return -np.asarray(score, dtype=np.float64) if orientation == "low" else score
+
+
+def _is_pyod(scorer: Any) -> bool:
+    return any(base.__module__.partition(".")[0] == "pyod" for base in type(scorer).__mro__)
+
+
+def _share_below(ladder: FloatArray, score: FloatArray) -> FloatArray:
+    share: FloatArray = np.searchsorted(ladder, score, side="right") / len(ladder)
+    return share

@@ -1,0 +1,313 @@
+"""Label-free thresholds for more rows than memory holds: the same search, in passes over batches."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import numba
+import numpy as np
+from scipy.stats import random_table
+
+from coad._typing import FloatArray, IntArray, RandomState
+from coad.core.grid import ThresholdGrid
+from coad.core.inference import BOTH_WAYS, FEW_EPISODES, share_kept
+from coad.core.metric import Moments, undefined_is_no_news
+from coad.core.search import Optimum
+from coad.core.validation import as_generator, check_alpha, check_beta, check_level, check_permutations
+from coad.exceptions import FileError, InputError
+from coad.thresholds.out_of_core_median import place
+from coad.thresholds.out_of_core_rows import Batch, RowStream
+from coad.thresholds.out_of_core_search import ScoredOptimum, StreamSearch
+from coad.thresholds.selection import Candidate, ThresholdResult, _Selection
+
+__all__ = ["stream_thresholds"]
+
+#: Rows held at once; more do not make the search quicker.
+MAX_HELD = 2_000_000
+_BLOCK = 1 << 20  # rows of the spool read at once
+
+
+def stream_thresholds(
+    batches: Callable[[], Iterable[Batch]],
+    *,
+    beta: float = 1.0,
+    alpha: float | Literal["auto"] = "auto",
+    n_permutations: int = 200,
+    random_state: RandomState = 0,
+    level: float = 0.05,
+    missing: Literal["error", "drop"] = "error",
+    max_rows: int = MAX_HELD,
+    names: tuple[str, str] = ("score_s", "score_q"),
+    remedy: str = "pass missing='drop' to leave those rows out",
+) -> ThresholdResult:
+    """:func:`coad.select_thresholds` for rows that are read in passes, at most ``max_rows`` of them held at once.
+
+    ``batches`` is called once a pass and gives the same rows each time: ``(score_s, score_q,
+    context)``, where ``context`` is None or a list of columns.
+
+    The thresholds, α, F̂, P̂ and R̂ are exact, as in memory: no pair of thresholds has a higher
+    F̂, and none of those that reach it flags more rows jointly. (Where several pairs share both
+    numbers, each search may name another one of them.) The p-values and the intervals rest on a
+    grid of at most 64 thresholds an input, as in memory, but its thresholds are quantiles of a
+    sample, so they differ a little, as with another seed. Three bytes a row are kept on disk
+    (in the directory for temporary files) while the inputs are moved in time.
+
+    >>> rng = np.random.default_rng(0)
+    >>> s, q = rng.random((2, 20_000))
+    >>> s[:200] += 1
+    >>> q[:200] += 1
+    >>> def batches():
+    ...     return ((s[i : i + 1000], q[i : i + 1000], None) for i in range(0, 20_000, 1000))
+    >>> result = stream_thresholds(batches, max_rows=1000, n_permutations=19)
+    >>> from coad import select_thresholds
+    >>> exact = select_thresholds(s, q, n_permutations=19)
+    >>> (result.threshold_s, result.threshold_q) == (exact.threshold_s, exact.threshold_q)
+    True
+    """
+    beta, given, level = check_beta(beta), check_alpha(alpha), check_level(level)
+    check_permutations(n_permutations, level)
+    if missing not in ("error", "drop"):
+        raise InputError(f"missing must be 'error' or 'drop', not {missing!r}")
+    if max_rows < 1:
+        raise InputError(f"max_rows must be at least 1, not {max_rows}")
+    rng = as_generator(random_state)
+    rows = RowStream(
+        batches, missing=missing, names=names, remedy=remedy, sample=min(max_rows, 1 << 19), rng=rng
+    )
+    with undefined_is_no_news(), _Spool(rows) as spool:
+        return _StreamedSelection(
+            rows, spool, beta, given, int(n_permutations), level, rng, max_rows
+        ).result()
+
+
+class _StreamedSelection(_Selection):
+    """The steps of :func:`coad.select_thresholds`; what needs the rows comes from passes over them."""
+
+    search: StreamSearch  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        rows: RowStream,
+        spool: _Spool,
+        beta: float,
+        alpha: float | None,
+        n_permutations: int,
+        level: float,
+        rng: np.random.Generator,
+        max_rows: int,
+    ) -> None:
+        self.rows, self.spool = rows, spool
+        self.beta, self.given, self.level, self.n_permutations, self.rng = (
+            beta,
+            alpha,
+            level,
+            n_permutations,
+            rng,
+        )
+        self.n_strata = len(rows.sizes)
+        self.shift_p_value, self.n_shifts = None, 0
+        self.search = StreamSearch(rows, max_rows=max_rows, rng=rng)
+
+    def _top_heavy(self) -> list[tuple[str, float]]:
+        sides = [side for side in (0, 1) if self.search.lowest[side] is None]
+        tops = [float(self.rows.tops[side][0]) for side in (0, 1)]
+        if not sides:
+            return []
+        counts = np.zeros(2)
+        for s, q, _ in self.rows:
+            counts += (s == tops[0]).sum(), (q == tops[1]).sum()
+        return [(("score_s", "score_q")[side], counts[side] / self.rows.n) for side in sides]
+
+    def _grid(self, best: Optimum, richest: Optimum) -> ThresholdGrid:
+        assert isinstance(best, ScoredOptimum)
+        assert isinstance(richest, ScoredOptimum)
+        self.spool.fill(self.search, best, richest)
+        return _SpooledGrid(self.search, self.spool)
+
+    def _pair(self, best: Optimum) -> tuple[float, float, Moments]:
+        assert isinstance(best, ScoredOptimum)
+        return best.threshold_s, best.threshold_q, self.spool.moments()
+
+    def _kept_after_shift(self, found: Candidate) -> tuple[float, float]:
+        return share_kept(self.spool.moments(), map(self.spool.moments_after, BOTH_WAYS))
+
+    def _few_episodes(self, found: Candidate) -> bool:
+        longest, total = self.spool.longest, self.spool.n_joint
+        return sum(longest) >= total / 2
+
+
+class _Spool:
+    """Three bytes a row on disk, stratum by stratum: its cells on a grid, and its flags."""
+
+    def __init__(self, rows: RowStream) -> None:
+        self.rows = rows
+        self.starts: IntArray = np.cumsum(rows.sizes) - rows.sizes
+        self.longest: list[int] = []  # joint rows of the main episodes
+        self.n_joint = 0
+        self.kinds: IntArray = np.zeros((len(rows.sizes), 16), dtype=np.int64)
+
+    def __enter__(self) -> _Spool:
+        try:
+            self._file = tempfile.TemporaryFile(prefix="coad-")
+        except OSError as error:
+            raise FileError(f"no temporary file could be opened: {error.strerror or error}") from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def fill(self, search: StreamSearch, best: ScoredOptimum, richest: ScoredOptimum) -> None:
+        """One pass: the grid, the rows by flags, and where the joint rows lie."""
+        steps = 64 if len(search.sizes) <= 4 else 32 if len(search.sizes) <= 50 else 16
+        thresholds = [search.quantiles(side, steps) for side in (0, 1)]
+        self.edges: list[FloatArray] = [np.append(np.inf, one) for one in thresholds]
+        filled = self.starts.copy()
+        episodes = _Episodes()
+        at = 0
+        for s, q, code in self.rows:
+            by_stratum = np.argsort(code, kind="stable") if len(self.starts) > 1 else slice(None)
+            record = np.empty((len(s), 3), dtype=np.uint8)
+            flag_s, flag_q = s >= best.threshold_s, q >= best.threshold_q
+            kind = 8 * flag_s + 4 * flag_q
+            kind += 2 * (s >= richest.threshold_s) + (q >= richest.threshold_q)
+            self.kinds += np.bincount(16 * code + kind, minlength=self.kinds.size).reshape(-1, 16)
+            _fill_cells(s, self.edges[0], record[:, 0])
+            _fill_cells(q, self.edges[1], record[:, 1])
+            record[:, 2] = 2 * flag_s + flag_q
+            episodes.add(np.flatnonzero(flag_s & flag_q) + at)
+            at += len(s)
+            record, done = record[by_stratum], 0
+            for stratum, count in enumerate(np.bincount(code).tolist()):
+                if count:
+                    self._write(record[done : done + count], int(filled[stratum]))
+                    filled[stratum] += count
+                    done += count
+        self.longest, self.n_joint = episodes.longest(), episodes.total
+
+    def moments(self) -> Moments:
+        """Of the flags at the chosen pair."""
+        kinds = self.kinds.reshape(-1, 4, 4).sum(2)
+        return self._moments(kinds[:, 3])
+
+    def moments_after(self, shift: int) -> Moments:
+        """Of the flags when q is moved by some rows within each stratum, cyclically."""
+        joint = np.zeros(len(self.starts), dtype=np.int64)
+        for stratum, size in enumerate(self.rows.sizes.tolist()):
+            for here, there in self._moved(stratum, -shift % size):
+                joint[stratum] += np.count_nonzero((here[:, 2] >> 1) & there[:, 2] & 1)
+        return self._moments(joint)
+
+    def cells_after(self, lags: IntArray) -> IntArray:
+        """Rows per stratum and cell when q is moved by ``lags`` rows within each stratum, cyclically."""
+        shape = len(self.edges[0]), len(self.edges[1])
+        cells = np.zeros((len(self.starts), *shape), dtype=np.int64)
+        for stratum, lag in enumerate(lags.tolist()):
+            for here, there in self._moved(stratum, lag):
+                _add_cells(here, there, cells[stratum])
+        return cells
+
+    def _moments(self, joint: IntArray) -> Moments:
+        kinds = self.kinds.reshape(-1, 4, 4).sum(2)
+        n, sum_s, sum_q = kinds.sum(1), kinds[:, 2:].sum(1), kinds[:, 1::2].sum(1)
+        if len(self.starts) == 1:
+            return Moments(float(n[0]), float(sum_s[0]), float(sum_q[0]), float(joint[0]))
+        names = tuple(range(len(self.starts)))
+        return Moments(n.astype(float), sum_s.astype(float), sum_q.astype(float), joint.astype(float), names)
+
+    def _moved(self, stratum: int, lag: int) -> Iterable[tuple[Any, Any]]:
+        """Blocks of a stratum beside the blocks that lie ``lag`` rows later."""
+        start, size = int(self.starts[stratum]), int(self.rows.sizes[stratum])
+        for first, last, offset in ((0, size - lag, lag), (size - lag, size, lag - size)):
+            for at in range(first, last, _BLOCK):
+                count = min(_BLOCK, last - at)
+                yield self._read(start + at, count), self._read(start + at + offset, count)
+
+    def _write(self, record: Any, row: int) -> None:
+        data, offset = memoryview(record.tobytes()), 3 * row
+        try:
+            while len(data):
+                written = os.pwrite(self._file.fileno(), data, offset)
+                data, offset = data[written:], offset + written
+        except OSError as error:
+            raise FileError(
+                f"the disk for temporary files is full or broken ({error.strerror or error}); "
+                f"{3 * self.rows.n / 1e9:.1f} GB are needed, in the folder that TMPDIR names"
+            ) from error
+
+    def _read(self, row: int, count: int) -> Any:
+        return np.frombuffer(os.pread(self._file.fileno(), 3 * count, 3 * row), np.uint8).reshape(-1, 3)
+
+
+class _SpooledGrid(ThresholdGrid):
+    """A :class:`ThresholdGrid` whose rows lie in a spool."""
+
+    search: StreamSearch  # type: ignore[assignment]
+
+    def __init__(self, search: StreamSearch, spool: _Spool) -> None:
+        self.search, self.spool, self.n = search, spool, search.n
+        self.corrected = len(search.kinds()) > 1 or search.has_singles
+        self.shape = (len(spool.edges[0]) - 1, len(spool.edges[1]) - 1)
+        every = self._merged(spool.cells_after(np.zeros(len(spool.starts), dtype=np.int64)))
+        self.cells = every[: len(every) - search.has_singles]
+        self.sizes = search.sizes[: len(self.cells)].astype(float)
+        self.fixed_joint = self.joint_at_nodes(every[-1] if search.has_singles else np.zeros_like(every[0]))
+        self.flagged_s = self.cells.sum(2).cumsum(1)[:, :-1].astype(float)
+        self.flagged_q = self.cells.sum(1).cumsum(1)[:, :-1].astype(float)
+        self.expected = np.einsum("cp,ct->pt", self.flagged_s / self.sizes[:, None], self.flagged_q)
+
+    def shuffled_rows(self, rng: np.random.Generator) -> IntArray:
+        tables = [random_table(cells.sum(1), cells.sum(0)).rvs(random_state=rng) for cells in self.cells]
+        return np.array(tables).astype(np.int64)
+
+    def shifted(self, rng: np.random.Generator) -> IntArray:
+        sizes = self.spool.rows.sizes
+        lags = rng.integers(0, sizes) if len(sizes) > 1 else rng.integers(1, sizes)
+        return self._merged(self.spool.cells_after(lags))[: len(self.cells)]
+
+    def rows_by_flags(self, best: Optimum, richest: Optimum) -> IntArray:
+        return self._merged(self.spool.kinds)
+
+    def _merged(self, by_stratum: IntArray) -> IntArray:
+        """Strata of a single row put together as the last one."""
+        if not self.search.has_singles:
+            return by_stratum
+        merged = np.zeros((len(self.search.sizes), *by_stratum.shape[1:]), dtype=by_stratum.dtype)
+        np.add.at(merged, self.search.merged, by_stratum)
+        return merged
+
+
+class _Episodes:
+    """The largest few episodes of joint rows (gaps of up to 20 rows are bridged), as rows come in."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._largest: list[int] = []
+        self._last, self._size = -1, 0
+
+    def add(self, places: IntArray) -> None:
+        if len(places) == 0:
+            return
+        self.total += len(places)
+        starts = np.flatnonzero(np.diff(places, prepend=self._last if self._size else places[0]) > 20)
+        sizes = np.diff(np.concatenate([[0], starts, [len(places)]]))
+        sizes[0] += self._size
+        self._largest = sorted([*self._largest, *sizes[:-1].tolist()])[-FEW_EPISODES:]
+        self._last, self._size = int(places[-1]), int(sizes[-1])
+
+    def longest(self) -> list[int]:
+        return sorted([*self._largest, self._size])[-FEW_EPISODES:]
+
+
+@numba.njit(cache=True)
+def _fill_cells(score, edges, cells):  # type: ignore[no-untyped-def]
+    for row in range(len(score)):
+        cells[row] = place(edges, score[row]) - 1
+
+
+@numba.njit(cache=True)
+def _add_cells(here, there, cells):  # type: ignore[no-untyped-def]
+    for row in range(len(here)):
+        cells[here[row, 0], there[row, 1]] += 1

@@ -1,0 +1,180 @@
+"""Rows that are read again and again: two scores and a regime, a batch at a time, never all at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad._typing import BoolArray, FloatArray, IntArray
+from coad.core.validation import MIN_ROWS, as_score, check_same_length
+from coad.exceptions import InputError
+
+#: A batch: the two scores, and the columns of the context (or None).
+Batch = tuple[Any, Any, Sequence[NDArray[Any]] | None]
+Code = NDArray[np.int32]
+
+MAX_STRATA = 10_000
+_TOP = 4096  # highest scores kept exactly, for the thresholds that flag few rows
+
+
+class RowStream:
+    """The usable rows of a source of batches, which is opened anew for every pass.
+
+    The constructor makes the first pass: it counts the rows, judges missing
+    scores, numbers the strata, and keeps a sample and the highest scores of each
+    input. Iterating gives ``(s, q, code)`` of the usable rows, in order.
+    """
+
+    def __init__(
+        self,
+        batches: Callable[[], Iterable[Batch]],
+        *,
+        missing: Literal["error", "drop"],
+        names: tuple[str, str],
+        remedy: str,
+        sample: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self._batches, self._names, self._remedy, self._missing = batches, names, remedy, missing
+        self.n_read = self.n = self.passes = 0
+        self.strata: dict[tuple[str, ...], int] = {}
+        sizes: dict[tuple[str, ...], int] = {}
+        samples = (Sample(sample, rng), Sample(sample, rng))
+        tops = [np.empty(0), np.empty(0)]
+        for s, q, context in self._usable():
+            self.n += len(s)
+            for side, score in enumerate((s, q)):
+                samples[side].add(score)
+                tops[side] = _highest(np.concatenate([tops[side], _highest(score)]))
+            if context is not None:
+                labels, code = _labels(context)
+                for label, count in zip(labels, np.bincount(code).tolist(), strict=True):
+                    sizes[label] = sizes.get(label, 0) + count
+                if len(sizes) > MAX_STRATA:
+                    raise InputError(
+                        f"the context has more than {MAX_STRATA:,} regimes, too many for a search that reads "
+                        "the rows in passes; take a coarser context, or search in memory (--max-rows)"
+                    )
+        if self.n < MIN_ROWS:
+            rows = "row" if self.n == 1 else "rows"
+            raise InputError(f"only {self.n} usable {rows}; at least {MIN_ROWS} are needed")
+        if self.n >= 1 << 32:
+            raise InputError(f"{self.n:,} rows are more than can be counted (2³² - 1); take a part of them")
+        self.strata = {label: number for number, label in enumerate(sorted(sizes))}
+        self.sizes: IntArray = np.array([sizes[label] for label in self.strata] or [self.n], dtype=np.int64)
+        self.samples: tuple[FloatArray, FloatArray] = (samples[0].values(), samples[1].values())
+        self.tops: tuple[FloatArray, FloatArray] = (tops[0], tops[1])
+
+    def __iter__(self) -> Iterator[tuple[FloatArray, FloatArray, Code]]:
+        rows = 0
+        for s, q, context in self._usable():
+            rows += len(s)
+            if context is None or len(self.strata) == 1:
+                yield s, q, np.zeros(len(s), dtype=np.int32)
+                continue
+            labels, code = _labels(context)
+            try:
+                numbers = np.array([self.strata[label] for label in labels], dtype=np.int32)
+            except KeyError:
+                raise self._changed() from None
+            yield s, q, numbers[code]
+        if rows != self.n:
+            raise self._changed()
+
+    def _usable(self) -> Iterator[tuple[FloatArray, FloatArray, list[NDArray[Any]] | None]]:
+        self.passes += 1
+        at = 0
+        for score_s, score_q, context in self._batches():
+            s, q = as_score(score_s, self._names[0]), as_score(score_q, self._names[1])
+            check_same_length(s, q, self._names)
+            finite_s, finite_q = np.isfinite(s), np.isfinite(q)
+            keep: BoolArray = finite_s & finite_q
+            if self._missing == "error" and not keep.all():
+                side = 0 if not finite_s.all() else 1
+                row = int(np.argmin((finite_s, finite_q)[side]))
+                raise InputError(
+                    f"{self._names[side]} has missing or infinite values "
+                    f"(first at row {at + row:,}: {(s, q)[side][row]}); {self._remedy}"
+                )
+            columns = None
+            if context is not None:
+                columns = [np.asarray(column)[keep] for column in context]
+                for column in columns:
+                    _refuse_gaps(column, np.flatnonzero(keep) + at)
+            at += len(s)
+            yield s[keep], q[keep], columns
+        self.n_read = at
+
+    def _changed(self) -> InputError:
+        return InputError("the rows changed while they were read; they must be the same in every pass")
+
+
+class Sample:
+    """About ``size`` values out of any number of them: each one is kept by the toss of a coin."""
+
+    def __init__(self, size: int, rng: np.random.Generator) -> None:
+        self._size, self._rng = size, rng
+        self._rate = 1.0
+        self._parts: list[FloatArray] = []
+        self._held = 0
+
+    def add(self, values: FloatArray) -> None:
+        """Let some values in; when there are too many, every second one goes, and later ones are rarer."""
+        if self._rate < 1:
+            values = values[self._rng.random(len(values)) < self._rate]
+        self._parts.append(values.copy())
+        self._held += len(values)
+        while self._held > 2 * self._size:
+            joined = np.concatenate(self._parts)
+            self._parts = [joined[self._rng.random(len(joined)) < 0.5]]
+            self._held, self._rate = len(self._parts[0]), self._rate / 2
+
+    def values(self) -> FloatArray:
+        """What was kept, highest first."""
+        return np.sort(np.concatenate(self._parts) if self._parts else np.empty(0))[::-1]
+
+
+def _highest(score: FloatArray) -> FloatArray:
+    """The highest few scores, highest first."""
+    if len(score) > _TOP:
+        score = np.partition(score, len(score) - _TOP)[-_TOP:]
+    return np.sort(score)[::-1]
+
+
+def _labels(context: Sequence[NDArray[Any]]) -> tuple[list[tuple[str, ...]], IntArray]:
+    """The distinct labels of a batch, and the number of each row's label among them."""
+    code = np.zeros(len(context[0]), dtype=np.int64)
+    labels: list[tuple[str, ...]] = [()]
+    for column in context:
+        values, inner = np.unique(column, return_inverse=True)
+        present, code = np.unique(code * len(values) + inner, return_inverse=True)
+        texts = [_text(value) for value in values.tolist()]
+        labels = [(*labels[p // len(values)], texts[p % len(values)]) for p in present.tolist()]
+    return labels, code
+
+
+def _text(value: Any) -> str:
+    """Whole numbers read the same, whether a file holds them as integers or not."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _refuse_gaps(column: NDArray[Any], rows: IntArray) -> None:
+    if column.dtype.kind == "f":
+        gaps = np.isnan(column)
+    elif column.dtype.kind == "M":
+        gaps = np.isnat(column)
+    elif column.dtype.kind == "O":
+        items = column.tolist()
+        gaps = np.array(
+            [item is None or (isinstance(item, float) and math.isnan(item)) for item in items], bool
+        )
+    else:
+        return
+    if gaps.any():
+        raise InputError(f"context has missing entries (first at row {int(rows[np.argmax(gaps)]):,})")

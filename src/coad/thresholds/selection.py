@@ -1,0 +1,391 @@
+"""Label-free thresholds for any two scores: the categorical mode of coincident learning.
+
+:func:`select_thresholds` finds the pair of thresholds with the highest F̂β among *all*
+pairs, tells what it finds, and says whether to believe it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray, RandomState
+from coad.core.grid import ThresholdGrid
+from coad.core.inference import (
+    FEW_EPISODES,
+    MAX_EPISODE_RATE,
+    MAX_PLAUSIBLE_RATE,
+    Intervals,
+    PermutationTest,
+    coincidence_after_shift,
+    main_episodes,
+    permutation_test,
+    resampled_intervals,
+    shift_test,
+)
+from coad.core.metric import (
+    Moments,
+    fbeta_hat,
+    precision_hat,
+    true_positive_fraction,
+    undefined_is_no_news,
+)
+from coad.core.search import Optimum, PairSearch
+from coad.core.validation import (
+    as_generator,
+    as_score,
+    as_strata,
+    check_alpha,
+    check_beta,
+    check_level,
+    check_permutations,
+    finite_rows,
+)
+
+__all__ = ["Candidate", "Status", "ThresholdResult", "select_thresholds"]
+
+Status = Literal["found", "no coincidence", "shared regime suspected"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The best pair of thresholds on the data, whether or not it is to be believed."""
+
+    threshold_s: float
+    threshold_q: float
+    alpha: float
+    fbeta_hat: float
+    precision_hat: float
+    recall_hat: float
+    joint_fraction: float
+    n_joint: int
+    n_s: int
+    n_q: int
+
+
+@dataclass(frozen=True)
+class ThresholdResult:
+    """Two thresholds, what they find, and how sure that is.
+
+    A row is flagged where ``score_s >= threshold_s`` and ``score_q >= threshold_q``.
+    When ``status`` is ``"no coincidence"`` both thresholds are ``inf``, so nothing is
+    ever flagged and the estimates are 0; the best pair that was *not* believed is
+    kept in ``candidate``.
+    """
+
+    threshold_s: float
+    threshold_q: float
+    beta: float
+    alpha: float
+    fbeta_hat: float
+    precision_hat: float
+    recall_hat: float
+    joint_fraction: float
+    n_joint: int
+    n_rows: int
+    status: Status
+    message: str
+    p_value: float | None  # pairings shuffled
+    shift_p_value: float | None  # one input moved in time
+    interval: tuple[float, float] | None  # of F̂, 95 %
+    intervals: Intervals | None  # of F̂, P̂, R̂ and α
+    n_permutations: int
+    n_shifts: int  # fewer than n_permutations when there are millions of rows
+    alpha_source: Literal["auto", "given"]
+    n_strata: int
+    candidate: Candidate | None
+    test: PermutationTest | None = field(repr=False, compare=False, default=None)
+
+    def predict(self, score_s: ArrayLike, score_q: ArrayLike) -> BoolArray:
+        """True where both scores reach their thresholds.
+
+        Missing or infinite scores are refused: whether such a row is an anomaly is
+        not known.
+        """
+        s, q = as_score(score_s, "score_s"), as_score(score_q, "score_q")
+        finite_rows(s, q, "error", remedy="leave those rows out or fill them before predicting", min_rows=0)
+        flags: BoolArray = (s >= self.threshold_s) & (q >= self.threshold_q)
+        return flags
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, ready for JSON (infinite values as strings)."""
+        plain = {key: value for key, value in asdict(self).items() if key != "test"}
+        result: dict[str, Any] = _jsonable(plain)
+        return result
+
+
+def select_thresholds(
+    score_s: ArrayLike,
+    score_q: ArrayLike,
+    *,
+    beta: float = 1.0,
+    alpha: float | Literal["auto"] = "auto",
+    context: Any = None,
+    n_permutations: int = 200,
+    random_state: RandomState = 0,
+    level: float = 0.05,
+    missing: Literal["error", "drop"] = "error",
+) -> ThresholdResult:
+    """Pick two thresholds without labels, exactly, and say whether to believe them.
+
+    Parameters
+    ----------
+    score_s, score_q
+        One anomaly score per row from each input; high means anomalous. Only their
+        order matters.
+    beta
+        0 asks for precision, ``inf`` for recall, 1 for a balance.
+    alpha
+        The anomaly rate. ``"auto"`` estimates it as the largest TP over all pairs, a
+        lower bound of the rate.
+    context
+        One label per row (or several columns): the operating regime. Chance is then
+        counted, and pairings shuffled, within each regime.
+    n_permutations
+        Shuffled searches behind the p-value; 0 switches the test off.
+    random_state
+        Seed of the shuffling and resampling.
+    level
+        The p-value above which the answer is "no coincidence".
+    missing
+        ``"drop"`` leaves out rows with a missing or infinite score.
+
+    Hand the rows in in time order if there is one: coincidence that survives moving one
+    input in time is a slow regime, or drift, and is reported as such.
+
+    >>> from coad.research.datasets.synthetic import synthetic_outliers
+    >>> data = synthetic_outliers(n_normal=2000, random_state=0)
+    >>> result = select_thresholds(data.s, data.q)
+    >>> result.status
+    'found'
+    >>> flags = result.predict(data.s, data.q)
+    >>> bool(data.label[flags].mean() > 5 * data.label.mean())  # judged by the hidden labels
+    True
+    """
+    beta = check_beta(beta)
+    given = check_alpha(alpha)
+    level = check_level(level)
+    check_permutations(n_permutations, level)
+    s, q = as_score(score_s, "score_s"), as_score(score_q, "score_q")
+    keep = finite_rows(s, q, missing)
+    strata, code = ((None,), None) if context is None else as_strata(context, len(s), keep)
+    s, q = s[keep], q[keep]
+    if len(strata) == 1:
+        code = None  # one stratum is the paper's method
+    with undefined_is_no_news():
+        return _Selection(s, q, code, beta, given, int(n_permutations), level, random_state).result()
+
+
+class _Selection:
+    """One call of :func:`select_thresholds`, step by step."""
+
+    def __init__(
+        self,
+        s: FloatArray,
+        q: FloatArray,
+        code: IntArray | None,
+        beta: float,
+        alpha: float | None,
+        n_permutations: int,
+        level: float,
+        random_state: RandomState,
+    ) -> None:
+        self.s, self.q, self.code = s, q, code
+        self.beta, self.given, self.level = beta, alpha, level
+        self.n_permutations = n_permutations
+        self.rng = as_generator(random_state)
+        self.search = PairSearch(s, q, code)
+        self.n_strata = 1 if code is None else int(code.max()) + 1
+        self.shift_p_value: float | None = None
+        self.n_shifts = 0
+
+    def result(self) -> ThresholdResult:
+        for name, top in self._top_heavy():
+            return self._nothing(
+                f"{name} takes its highest value in {top:.0%} of the rows: "
+                "no threshold flags at most half of them"
+            )
+        richest = self.search.maximise(beta=math.inf, alpha=1.0)
+        if richest.joint == 0:
+            return self._nothing("no row is in the upper half of both scores")
+        if richest.objective <= 0:
+            why = "no pair of thresholds flags more rows jointly than chance would"
+            if self.search.has_singles and self.search.sizes[-1] > self.search.n / 2:
+                why += "; nearly every row has a context of its own, so there is nothing to compare it with"
+            return self._nothing(why)
+        alpha = richest.objective / self.search.n if self.given is None else self.given
+        best = richest
+        if not math.isinf(self.beta):
+            best = self.search.maximise(beta=self.beta, alpha=alpha)
+        grid = self._grid(best, richest)
+        candidate = self._candidate(best, alpha)
+        test = None
+        if self.n_permutations:
+            test = permutation_test(
+                grid, beta=self.beta, alpha=alpha, n_permutations=self.n_permutations, rng=self.rng
+            )
+            if test.p_value > self.level:
+                return self._nothing(
+                    f"shuffled pairings show as much coincidence (p = {test.p_value:.2g}); "
+                    f"the best pair would flag {_rows(candidate.n_joint)} with F̂ = {candidate.fbeta_hat:.2f}, "
+                    "as noise does",
+                    candidate,
+                    test,
+                )
+            self.shift_p_value, self.n_shifts = shift_test(grid, n_shifts=self.n_permutations, rng=self.rng)
+        intervals = resampled_intervals(
+            grid,
+            best,
+            richest,
+            beta=self.beta,
+            alpha=alpha,
+            alpha_given=self.given is not None,
+            rng=self.rng,
+        )
+        suspicion = self._suspicion(candidate, intervals)
+        return self._result(candidate, intervals, test, suspicion)
+
+    # What needs the rows themselves; a stream of rows answers these in its own way.
+
+    def _top_heavy(self) -> list[tuple[str, float]]:
+        """The inputs without any threshold, and the share of the rows at their highest value."""
+        sides = ((self.search.s, self.s, "score_s"), (self.search.q, self.q, "score_q"))
+        return [
+            (name, float(np.mean(score == score.max())))
+            for groups, score, name in sides
+            if len(groups.thresholds) == 0
+        ]
+
+    def _grid(self, best: Optimum, richest: Optimum) -> ThresholdGrid:
+        return ThresholdGrid(self.search)
+
+    def _pair(self, best: Optimum) -> tuple[float, float, Moments]:
+        threshold_s = float(self.search.s.thresholds[best.groups_s - 1])
+        threshold_q = float(self.search.q.thresholds[best.groups_q - 1])
+        return threshold_s, threshold_q, Moments.of(self.s >= threshold_s, self.q >= threshold_q, self.code)
+
+    def _kept_after_shift(self, found: Candidate) -> tuple[float, float]:
+        flag_s, flag_q = self.s >= found.threshold_s, self.q >= found.threshold_q
+        return coincidence_after_shift(flag_s, flag_q, self.code)
+
+    def _few_episodes(self, found: Candidate) -> bool:
+        joint = (self.s >= found.threshold_s) & (self.q >= found.threshold_q)
+        return main_episodes(joint) <= FEW_EPISODES
+
+    def _candidate(self, best: Optimum, alpha: float) -> Candidate:
+        threshold_s, threshold_q, moments = self._pair(best)
+        return Candidate(
+            threshold_s,
+            threshold_q,
+            alpha,
+            float(fbeta_hat(moments, beta=self.beta, alpha=min(alpha, 0.5))),
+            float(precision_hat(moments)),
+            float(true_positive_fraction(moments)) / alpha,
+            float(moments.mu_sq),
+            best.joint,
+            int(np.sum(moments.sum_s)),
+            int(np.sum(moments.sum_q)),
+        )
+
+    def _suspicion(self, found: Candidate, intervals: Intervals) -> str:
+        """Why this looks like a shared regime rather than like events; empty if it does not."""
+        if intervals.fbeta_hat[0] > 1:
+            return f"F̂ = {found.fbeta_hat:.2f}, but an F score cannot pass 1"
+        if self.given is not None and intervals.recall_hat[0] > 1:
+            return (
+                f"{found.recall_hat:.1f} times as many joint events as an anomaly rate of "
+                f"{self.given:.3g} allows"
+            )
+        rate = found.precision_hat * found.joint_fraction
+        if self.given is None and rate > MAX_PLAUSIBLE_RATE:
+            return f"{rate:.0%} of all rows coincide, too many for anomalies"
+        kept, z = self._kept_after_shift(found)
+        long_event = found.joint_fraction <= MAX_EPISODE_RATE and self._few_episodes(found)
+        if kept > 0.5 and z > 4 and not long_event:
+            return f"{min(kept, 1):.0%} of the coincidence survives shifting one input by a few rows"
+        if self.shift_p_value is not None and self.shift_p_value > self.level:
+            return (
+                f"moving one input in time shows as much coincidence (p = {self.shift_p_value:.2g}), "
+                "as slow inputs do that drift together, and events at a fixed period"
+            )
+        return ""
+
+    def _result(
+        self, found: Candidate, intervals: Intervals, test: PermutationTest | None, suspicion: str
+    ) -> ThresholdResult:
+        low, high = intervals.fbeta_hat
+        sure = "p not computed" if test is None else f"p = {test.p_value:.2g}"
+        message = ("" if test is not None else "NOT TESTED against chance, so noise looks the same: ") + (
+            f"{_rows(found.n_joint)} of {self.search.n:,} flagged, about {found.precision_hat:.0%} of them real; "
+            f"F̂ = {found.fbeta_hat:.2f} ({low:.2f} to {high:.2f}), {sure}"
+        )
+        if suspicion:
+            remedy = "pass context= with the operating regime (or blocks of time)"
+            if self.n_strata > 1:
+                remedy = "add the columns that describe the regime to context, or take shorter blocks of time"
+            message = f"{suspicion}: the inputs seem to share a regime; {remedy}. " + message
+        return ThresholdResult(
+            **self._common(found, test),
+            threshold_s=found.threshold_s,
+            threshold_q=found.threshold_q,
+            alpha=found.alpha,
+            fbeta_hat=found.fbeta_hat,
+            precision_hat=found.precision_hat,
+            recall_hat=found.recall_hat,
+            joint_fraction=found.joint_fraction,
+            n_joint=found.n_joint,
+            status="shared regime suspected" if suspicion else "found",
+            message=message,
+            interval=intervals.fbeta_hat,
+            intervals=intervals,
+        )
+
+    def _nothing(
+        self, why: str, candidate: Candidate | None = None, test: PermutationTest | None = None
+    ) -> ThresholdResult:
+        return ThresholdResult(
+            **self._common(candidate, test),
+            threshold_s=math.inf,
+            threshold_q=math.inf,
+            alpha=0.0 if self.given is None else self.given,
+            fbeta_hat=0.0,
+            precision_hat=0.0,
+            recall_hat=0.0,
+            joint_fraction=0.0,
+            n_joint=0,
+            status="no coincidence",
+            message=f"no coincidence found: {why}; nothing is flagged",
+            interval=None,
+            intervals=None,
+        )
+
+    def _common(self, candidate: Candidate | None, test: PermutationTest | None) -> dict[str, Any]:
+        return {
+            "beta": self.beta,
+            "n_rows": self.search.n,
+            "p_value": None if test is None else test.p_value,
+            "shift_p_value": self.shift_p_value,
+            "n_shifts": self.n_shifts,
+            "n_permutations": 0 if test is None else self.n_permutations,
+            "alpha_source": "auto" if self.given is None else "given",
+            "n_strata": self.n_strata,
+            "candidate": candidate,
+            "test": test,
+        }
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row" if count == 1 else f"{count:,} rows"
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _jsonable(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

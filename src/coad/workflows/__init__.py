@@ -1,0 +1,1 @@
+"""What the commands call: files in; fitting, scoring, evaluating; model folders and tables out."""

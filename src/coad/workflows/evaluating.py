@@ -1,0 +1,209 @@
+"""What a model is worth on some files: F̂, P̂, R̂ without labels, signs of a regime, and labels if there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad._typing import BoolArray, FloatArray
+from coad.exceptions import FileError, InputError
+from coad.workflows.recipe import Recipe
+from coad.workflows.regimes import RegimeHint, hint_regime, second_opinion
+from coad.workflows.scoring import Progress, Source, iter_confidences, known_contexts, no_pairs
+
+if TYPE_CHECKING:
+    from coad.learned.estimator import CoAD
+
+__all__ = ["EvaluationReport", "Judged", "Judgement", "evaluate_files", "judge", "n_events"]
+
+Candidates = Callable[[], dict[str, NDArray[Any]]]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a model is worth on some pairs, without labels, and whether to believe it."""
+
+    evaluation: Any  # coad's Evaluation
+    status: str
+    message: str
+    n_judged: int
+    n_flagged: int
+    n_events: int
+    hint: RegimeHint | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The flags against labels."""
+
+    precision: float
+    recall: float
+    f1: float
+    n_anomalous: int
+
+
+@dataclass(frozen=True)
+class EvaluationReport:
+    """A judgement of files, with what was read."""
+
+    judgement: Judgement
+    n_rows: int
+    n_regimes: int
+    unseen: Counter[str]
+    judged: Judged | None
+    bad_files: list[tuple[Path, FileError]]
+
+
+def evaluate_files(
+    model: CoAD,
+    recipe: Recipe,
+    source: Source,
+    *,
+    label: str | None = None,
+    progress: Progress | None = None,
+) -> EvaluationReport:
+    """Judge a model on files; of each pair only its confidences and what describes it are kept."""
+    kept: dict[str, list[NDArray[Any]]] = {
+        name: [] for name in ("p_s", "p_q", "flag", "context", "time", "label")
+    }
+    bad_files: list[tuple[Path, FileError]] = []
+    n_rows, overlap = 0, 1
+    if label is not None and label in recipe.layout.signals:
+        raise InputError(f"column {label!r} is the label and also an input; labels are for judging only")
+    for part in iter_confidences(
+        model,
+        recipe,
+        source,
+        label=label,
+        on_bad_file=lambda path, error: bad_files.append((path, error)),
+    ):
+        for name in ("p_s", "p_q", "flag"):
+            kept[name].append(getattr(part.scores, name))
+        for name in ("context", "time", "label"):
+            values = getattr(part.pairs, name)
+            if values is not None:
+                kept[name].append(values)
+        n_rows = part.rows_read
+        if part.pairs.windows is not None:
+            overlap = overlapping(part.pairs.windows.length, part.pairs.windows.start)
+        if progress is not None:
+            progress(n_rows)
+    if not kept["p_s"]:
+        raise no_pairs(bad_files)
+    joined = {name: _joined(parts, name) for name, parts in kept.items()}
+    context, known = joined["context"], known_contexts(model, recipe)
+    unseen: Counter[str] = Counter()
+    n_regimes = 0
+    if context is not None:
+        labels, counts = np.unique(context, return_counts=True)
+        n_regimes = len(labels)
+        if known is not None:
+            pairs = zip(labels.tolist(), counts.tolist(), strict=True)
+            unseen.update({str(a): b for a, b in pairs if a not in known})
+    judged = None if label is None else _by_labels(joined["flag"], joined["label"], label)
+    p_s, p_q, flags = joined["p_s"], joined["p_q"], joined["flag"]
+    assert p_s is not None
+    assert p_q is not None
+    assert flags is not None
+    judgement = judge(model, p_s, p_q, flags=flags, context=context, time=joined["time"], overlap=overlap)
+    return EvaluationReport(judgement, n_rows, n_regimes, unseen, judged, bad_files)
+
+
+def judge(
+    model: CoAD,
+    p_s: FloatArray,
+    p_q: FloatArray,
+    *,
+    flags: BoolArray,
+    context: NDArray[Any] | None = None,
+    time: NDArray[Any] | None = None,
+    overlap: int = 1,
+    rows: NDArray[Any] | None = None,
+    candidates: Candidates | None = None,
+    names: tuple[str, ...] = (),
+) -> Judgement:
+    """F̂, P̂ and R̂ on ``rows`` (all, if not given), and a look at all rows for signs of a shared regime.
+
+    ``candidates`` reads the columns that may explain such a regime, if it comes to
+    that; ``names`` are the columns that make up the context already. A catalogue of modes holds regimes as well as
+    events: there is nothing to suspect.
+    """
+    kept: Any = slice(None) if rows is None else rows
+    known = None if context is None else context[kept]
+    evaluation = model.evaluate_confidences(p_s[kept], p_q[kept], known, flagged=int(flags[kept].sum()))
+    status: str = evaluation.status
+    message, hint = "", None
+    if model.status_ == "no coincidence":
+        status, message = "no coincidence", "training found none, so nothing is flagged"
+    elif status == "no coincidence":
+        message = f"on these rows shuffled pairings coincide as much (p = {evaluation.p_value:.2g})"
+    elif not model.expects_regimes:
+        if time is not None and (time[1:] < time[:-1]).any():
+            order = np.argsort(time, kind="stable")  # a regime is told by what lasts
+            p_s, p_q, time = p_s[order], p_q[order], time[order]
+            context = None if context is None else context[order]
+            candidates = None if candidates is None else _sorted(candidates, order)
+        opinion = second_opinion(p_s, p_q, beta=evaluation.beta, context=context, overlap=overlap)
+        if "shared regime suspected" in (opinion.status, status, model.status_):
+            status = "shared regime suspected"
+            message = opinion.message.split(": the inputs")[0] if opinion.status == status else ""
+            flag_s, flag_q = p_s > 0.5, p_q > 0.5
+            if opinion.n_joint:
+                flag_s, flag_q = p_s >= opinion.threshold_s, p_q >= opinion.threshold_q
+            columns = {} if candidates is None else candidates()
+            hint = hint_regime(flag_s, flag_q, columns, time=time, context=names, known=context)
+    return Judgement(evaluation, status, message, evaluation.n, int(flags.sum()), n_events(flags), hint)
+
+
+def n_events(flags: BoolArray) -> int:
+    """Runs of flagged rows.
+
+    >>> n_events(np.array([True, True, False, True]))
+    2
+    """
+    return int(np.count_nonzero(np.diff(flags.astype(np.int8), prepend=0) == 1))
+
+
+def overlapping(length: int, start: NDArray[Any]) -> int:
+    """How many consecutive windows share samples.
+
+    >>> overlapping(64, np.array([0, 32, 64, 96]))
+    2
+    """
+    steps = np.diff(start)
+    steps = steps[steps > 0]
+    return -(-length // max(1, int(np.median(steps)))) if len(steps) else 1
+
+
+def _sorted(candidates: Candidates, order: NDArray[Any]) -> Candidates:
+    return lambda: {name: values[order] for name, values in candidates().items()}
+
+
+def _by_labels(flags: Any, labels: NDArray[Any] | None, name: str) -> Judged:
+    assert labels is not None
+    if labels.dtype.kind not in "biuf":
+        raise InputError(
+            f"column {name!r} holds {'text' if labels.dtype.kind == 'U' else labels.dtype}; labels are numbers "
+            "or true/false (0 or false: normal)"
+        )
+    anomalous = labels != 0
+    both = int((flags & anomalous).sum())
+    flagged, positive = int(flags.sum()), int(anomalous.sum())
+    return Judged(
+        both / flagged if flagged else 0.0,
+        both / positive if positive else 0.0,
+        2 * both / (flagged + positive) if flagged + positive else 0.0,
+        positive,
+    )
+
+
+def _joined(parts: list[NDArray[Any]], name: str) -> NDArray[Any] | None:
+    from coad.data.tables import joined_parts
+
+    return joined_parts(parts, name) if parts else None

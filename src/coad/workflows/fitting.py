@@ -1,0 +1,388 @@
+"""From files to a saved model: read (or map from disk), train, judge on held-out rows, look for regimes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad._typing import FloatArray
+from coad.data.layout import FILE, Layout
+from coad.data.pairs import Pairs
+from coad.data.paths import file_kind, find_files
+from coad.exceptions import FileError, InputError
+from coad.workflows.evaluating import Judgement, judge, overlapping
+from coad.workflows.recipe import Clocks, Recipe, check_target, save_model
+from coad.workflows.scoring import Source, rows_a_batch
+
+if TYPE_CHECKING:
+    from coad.learned.estimator import CoAD
+    from coad.workflows.slices import Slices
+
+__all__ = ["AUTO", "FitReport", "Training", "fit_files", "propose", "read_data", "split_of"]
+
+AUTO = "auto"
+Disk = Literal["auto", "always", "never"]
+
+#: Training keeps a few copies of the data; beyond this share of the free memory they stay on disk.
+_SHARE_OF_MEMORY = 0.2
+_BLOCKS = 40  # stretches of time, of which some are held out
+_SAMPLE = 50_000  # rows that are looked at to tell numbers from text
+_FEW_VALUES = 10  # a column with no more values is a setting, not a signal
+_MOST_CANDIDATES = 40
+
+
+@dataclass(frozen=True)
+class Training:
+    """The settings of a training that a command takes."""
+
+    beta: float = 1.0
+    alpha: float | Literal["auto"] = "auto"
+    seeds: int = 4
+    epochs: int | None = None
+    seed: int = 0
+    split: Literal["auto", "random", "group", "time"] = "auto"
+    disk: Disk = "auto"
+    verbose: bool = False
+    method: Literal["binary", "context"] = "binary"
+    ensemble: bool = False
+    catalogue: Any = None  #: of the same files, if one was fitted to choose the method
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """A fitted model, how its files are read, and what it found."""
+
+    model: CoAD
+    recipe: Recipe
+    summary: str
+    n_pairs: int
+    regimes: dict[str, int]
+    on_disk: bool
+    judgement: Judgement
+
+
+@dataclass(frozen=True)
+class _Data:
+    pairs: Pairs
+    recipe: Recipe
+    summary: str
+    on_disk: bool = False
+
+
+def fit_files(
+    source: Source, layout: Layout, output: Path, *, clocks: Clocks | None = None, training: Training
+) -> FitReport:
+    """Fit a :class:`~coad.learned.estimator.CoAD` on files and save it with its layout as the folder ``output``."""
+    from coad.learned.estimator import CoAD
+
+    target = check_target(output)
+    source.check()
+    label, layout = layout.label, layout.without_label()
+    if training.split == "group" and layout.group is None:
+        raise InputError("--split group needs --group: the column whose values must not be torn apart")
+    with ExitStack() as stack:
+        data = read_data(source, layout, clocks, training.disk, target, stack)
+        pairs = data.pairs
+        how, group = split_of(pairs, training.split)
+        model = CoAD(
+            training.beta,
+            alpha=training.alpha,
+            n_seeds=training.seeds,
+            ensemble=training.ensemble,
+            epochs=training.epochs,
+            split=how,
+            random_state=training.seed,
+            context=_discovery(training),
+            verbose=training.verbose,
+        )
+        model.fit(pairs.with_group(group))
+        save_model(model, data.recipe, target)
+        p_s, p_q = confidences(model, pairs)
+        held = model.validation_rows_
+        context = model._known(pairs.s, pairs.q, pairs.context)
+        judgement = judge(
+            model,
+            p_s,
+            p_q,
+            flags=model.decide(p_s, p_q),
+            context=context,
+            time=pairs.time,
+            overlap=_overlap(pairs),
+            rows=held,
+            candidates=_candidates(source, data, label),
+            names=tuple(data.recipe.layout.context or ()),
+        )
+        regimes: dict[str, int] = {}
+        if context is not None:
+            labels, counts = np.unique(context, return_counts=True)
+            regimes = {str(a): b for a, b in zip(labels.tolist(), counts.tolist(), strict=True)}
+        return FitReport(model, data.recipe, data.summary, len(pairs), regimes, data.on_disk, judgement)
+
+
+def _discovery(training: Training) -> Any:
+    """A catalogue whose regimes become the context, if that is asked for."""
+    if training.method == "binary":
+        return None
+    if training.catalogue is not None:
+        return training.catalogue
+    from coad.modes.estimator import CoincidenceModes
+
+    return CoincidenceModes(n_seeds=training.seeds, random_state=training.seed)
+
+
+def propose(source: Source, layout: Layout) -> tuple[Layout, Slices | None]:
+    """The layout with ``auto`` replaced: both slices proposed from the data, or one as the rest of the other."""
+    from coad.data.layout import chosen_columns
+    from coad.data.tables import column_names
+    from coad.workflows.slices import propose_slices
+
+    if AUTO not in (layout.s, layout.q):
+        return layout, None
+    source.check()
+    if source.two_clocks:
+        raise InputError("auto chooses columns of one table; with two files name the columns of --s and --q")
+    files = find_files(source.files or [])
+    names = column_names(files[0])
+    context = () if layout.context is None else chosen_columns(layout.context, names, what="context")
+    taken = {*context, layout.time, layout.id, layout.group, layout.label, FILE}
+    for side in ("s", "q"):
+        other = getattr(layout, "q" if side == "s" else "s")
+        if getattr(layout, side) == AUTO and other != AUTO:
+            taken |= set(chosen_columns(other, names, where=str(files[0])))
+    table = _signals(files, [name for name in names if name not in taken], list(context))
+    table = _without_gaps(table, layout.missing, list(context))
+    regime = [table.pop(name) for name in context if name in table]
+    if not table:
+        raise InputError("no column of numbers is left to choose from; name the columns of --s and --q")
+    if AUTO in (layout.s, layout.q) and layout.s != layout.q:
+        side = "s" if layout.s == AUTO else "q"
+        rest = tuple(table)
+        return (replace(layout, s=rest) if side == "s" else replace(layout, q=rest)), None
+    strata = None
+    if regime:
+        strata = np.unique(
+            np.column_stack([column.astype(str) for column in regime]), axis=0, return_inverse=True
+        )[1]
+    proposal = propose_slices(table, context=None if strata is None else strata.reshape(-1))
+    return replace(layout, s=proposal.s, q=proposal.q), proposal
+
+
+def confidences(model: CoAD, pairs: Pairs, rows: int = 65_536) -> tuple[FloatArray, FloatArray]:
+    """p_s and p_q of all pairs, a block at a time."""
+    parts = [
+        model.confidences(part.s, part.q, part.context)
+        for part in (pairs[start : start + rows] for start in range(0, len(pairs), rows))
+    ]
+    return np.concatenate([a for a, _ in parts]), np.concatenate([b for _, b in parts])
+
+
+def read_data(
+    source: Source, layout: Layout, clocks: Clocks | None, disk: Disk, target: Path, stack: ExitStack
+) -> _Data:
+    """The pairs of these files, in memory or on disk for as long as ``stack`` is open."""
+    if source.two_clocks:
+        from coad.data.clocks import read_two_clocks
+
+        clocks = clocks or Clocks()
+        assert source.s is not None
+        assert source.q is not None
+        both = read_two_clocks(
+            source.s, source.q, layout, how=clocks.how, tolerance=clocks.tolerance, time_q=clocks.time_q
+        )
+        recipe = Recipe(both.layout, clocks, both.means)
+        return _Data(both.pairs, recipe, _aligned(both.alignment, both.pairs))
+    files = find_files(source.files or [])
+    if disk == "always" or (disk == "auto" and _bytes(files, layout) > _SHARE_OF_MEMORY * free_memory()):
+        return _spooled(files, layout, target, stack)
+    from coad.data.read import load
+
+    loaded = load(source.files, layout)
+    means = loaded.built.missing.means if layout.missing == "mean" else {}
+    return _Data(loaded.pairs, Recipe(loaded.layout, means=dict(means)), loaded.summary)
+
+
+def _spooled(files: list[Path], layout: Layout, target: Path, stack: ExitStack) -> _Data:
+    """The pairs on disk beside the model, for as long as the training lasts."""
+    from coad.data.read import resolve_by_files
+    from coad.data.spool import spool_pairs
+
+    layout = resolve_by_files(files, layout, None)
+    means = _means(files, layout.signals) if layout.missing == "mean" else {}
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=".coad-", dir=target.parent))
+    except OSError as error:
+        raise FileError(f"cannot write in {target.parent}: {error.strerror or error}") from error
+    rows = rows_a_batch(layout)
+    pairs, settled = spool_pairs(list(files), layout, folder, batch_rows=rows, means=means or None)
+    parts = [f"{pairs.windows.n_rows if pairs.windows is not None else len(pairs):,} rows"]
+    if pairs.windows is not None:
+        parts.append(f"{len(pairs):,} windows of {pairs.windows.length:,}")
+    if pairs.context is not None:
+        parts.append(f"{len(np.unique(pairs.context)):,} contexts")
+    return _Data(pairs, Recipe(settled, means=means), ", ".join(parts), on_disk=True)
+
+
+def _means(files: list[Path], names: list[str]) -> dict[str, Any]:
+    """The mean of each column without its gaps, in one pass."""
+    from coad.data.tables import iter_columns
+
+    total: dict[str, Any] = dict.fromkeys(names, 0.0)
+    count: dict[str, Any] = dict.fromkeys(names, 0)
+    for batch in iter_columns(list(files), names):
+        for name, values in batch.items():
+            known = np.isfinite(values)
+            total[name] = total[name] + np.where(known, values, 0.0).sum(axis=0)
+            count[name] = count[name] + known.sum(axis=0)
+    empty = [name for name in names if not np.all(count[name])]
+    if empty:
+        raise InputError(f"column {empty[0]!r} holds no values at all, so it has no mean; leave it out")
+    return {name: np.asarray(total[name] / count[name]).tolist() for name in names}
+
+
+def _aligned(alignment: Any, pairs: Pairs) -> str:
+    parts = [f"{alignment.n_s:,} rows of s and {alignment.n_q:,} of q"]
+    if alignment.dropped_s:
+        parts.append(f"{alignment.dropped_s:,} rows of s without a partner within {alignment.tolerance}")
+    if pairs.windows is not None:
+        parts.append(f"{len(pairs):,} windows of {pairs.windows.length:,}")
+    else:
+        parts.append(f"{len(pairs):,} pairs")
+    return ", ".join(parts)
+
+
+def split_of(pairs: Pairs, split: str) -> tuple[Any, NDArray[Any] | None]:
+    """How training holds rows out: windows that overlap are never torn apart at random."""
+    if split == "auto" and pairs.group is not None and len(np.unique(pairs.group)) >= 5:
+        split = "group"
+    if split == "auto" and _overlap(pairs) > 1:
+        return "group", np.arange(len(pairs)) * _BLOCKS // len(pairs)
+    return ("random", None) if split == "auto" else (split, pairs.group)
+
+
+def _overlap(pairs: Pairs) -> int:
+    return 1 if pairs.windows is None else overlapping(pairs.windows.length, pairs.windows.start)
+
+
+def _candidates(
+    source: Source, data: _Data, label: str | None
+) -> Callable[[], dict[str, NDArray[Any]]] | None:
+    """The other columns of the table at the last row of each pair, read only if they are asked for."""
+    layout = data.recipe.layout
+    if source.two_clocks or layout.missing == "drop":
+        return None
+
+    def read() -> dict[str, NDArray[Any]]:
+        from coad.data.read import file_labels
+        from coad.data.tables import column_names, iter_batches, joined_parts
+
+        files = find_files(source.files or [])
+        taken = {*layout.signals, *layout.others, label}
+        names = [name for name in column_names(files[0]) if name not in taken][:_MOST_CANDIDATES]
+        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in (*names, FILE)}
+        labels = dict(zip(files, file_labels(files), strict=True))
+        usable = set(names)
+        for path in files:
+            here = [name for name in column_names(path) if name in usable]
+            usable &= set(here)
+            for batch in iter_batches(path, here or layout.signals[:1], categories=here):
+                for name in here:
+                    parts[name].append(batch.columns[name])
+                parts[FILE].append(np.full(len(batch), labels[path]))
+        if len(files) > 1 and FILE not in taken:
+            usable.add(FILE)
+        found = {name: joined_parts(parts[name], name) for name in (*names, FILE) if name in usable}
+        windows = data.pairs.windows
+        last = slice(None) if windows is None else windows.last
+        return {name: values[last] for name, values in found.items() if values.ndim == 1}
+
+    return read
+
+
+def _signals(files: list[Path], names: list[str], categories: list[str]) -> dict[str, NDArray[Any]]:
+    """A sample of the columns that look like signals: numbers with many values that do not only rise."""
+    from coad.data.tables import iter_columns
+
+    table: dict[str, NDArray[Any]] = {}
+    for name in [*names, *categories]:
+        parts: list[NDArray[Any]] = []
+        try:
+            for batch in iter_columns(list(files), [name], categories=categories):
+                parts.append(batch[name])
+                if sum(map(len, parts)) >= _SAMPLE:
+                    break
+        except InputError:
+            continue  # text: nothing to learn from
+        values = np.concatenate(parts)[:_SAMPLE]
+        if name not in categories and not _is_signal(values):
+            continue
+        table[name] = values
+    return table
+
+
+def _without_gaps(
+    table: dict[str, NDArray[Any]], missing: str, categories: list[str]
+) -> dict[str, NDArray[Any]]:
+    """The sample with missing values as they will be treated: rows dropped, or filled (by the mean, whatever the policy)."""
+    signals = {name: values for name, values in table.items() if name not in categories}
+    known = {name: np.isfinite(values) for name, values in signals.items()}
+    if missing == "error" or all(ok.all() for ok in known.values()):
+        return table
+    if missing == "drop":
+        keep = np.logical_and.reduce([ok.reshape(len(ok), -1).all(axis=1) for ok in known.values()])
+        if not keep.any():
+            raise InputError("no row has a value in every column; name the columns of --s and --q")
+        return {name: values[keep] for name, values in table.items()}
+    filled = {name: np.where(ok, signals[name], signals[name][ok].mean()) for name, ok in known.items()}
+    return {**table, **filled}
+
+
+def _is_signal(values: NDArray[Any]) -> bool:
+    flat = values.reshape(len(values), -1)
+    flat = flat[np.isfinite(flat).all(axis=1)]
+    if len(np.unique(flat)) <= _FEW_VALUES:
+        return False
+    steps = np.diff(flat[:, 0])
+    return flat.shape[1] > 1 or not (bool((steps >= 0).all()) or bool((steps <= 0).all()))
+
+
+def _bytes(files: list[Path], layout: Layout) -> float:
+    """About how large the pairs of these files are in memory."""
+    from coad.data.read import resolve_by_files
+
+    columns = len(resolve_by_files(files, layout, None).signals)
+    size = 0.0
+    for path in files:
+        if file_kind(path) == "parquet":
+            import pyarrow.parquet as pq
+
+            try:
+                size += 8.0 * columns * pq.read_metadata(path).num_rows
+                continue
+            except (OSError, ValueError):
+                pass  # reading it tells what is wrong
+        size += path.stat().st_size
+    if isinstance(layout.window, int) and isinstance(layout.stride, int):
+        size *= max(1.0, layout.window / layout.stride)
+    return size
+
+
+def free_memory() -> float:
+    """Bytes of memory that can be used, as far as the system tells."""
+    try:
+        text = Path("/proc/meminfo").read_text()
+        return 1024.0 * int(text.split("MemAvailable:")[1].split()[0])
+    except (OSError, IndexError, ValueError):
+        pass
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return 4e9

@@ -1,0 +1,275 @@
+"""Which regime the two inputs share: columns, or blocks of time, that explain the coincidence away.
+
+If p_s and p_q coincide only because both follow the operating point, then within one
+operating point they do not. So a column is judged by the share of the coincidence (TP)
+that is gone once chance is counted within each of its values. Labels are never looked at.
+"""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from coad.core.metric import Moments, true_positive_fraction
+from coad.exceptions import CoadWarning
+from coad.thresholds.selection import ThresholdResult, select_thresholds
+
+__all__ = ["Explanation", "RegimeHint", "explain_coincidence", "hint_regime", "second_opinion"]
+
+#: Values of a column with fewer rows than this, on average, are not regimes but noise.
+_ROWS_A_VALUE = 20
+#: A number with more values than this is cut into as many levels.
+_LEVELS = 8
+_MOST_VALUES = 200
+#: A column must explain at least this share to be named.
+_LEAST_SHARE = 0.2
+#: Another column is added only if it explains this much more.
+_WORTH_ADDING = 0.05
+_MOST_COLUMNS = 4
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A candidate column and the share of the coincidence that is gone within its values.
+
+    ``levels`` is None for a column that can be used as it is, else the number of
+    levels that its many values were cut into.
+    """
+
+    name: str
+    share: float
+    n_values: int
+    levels: int | None = None
+
+
+@dataclass(frozen=True)
+class RegimeHint:
+    """What seems to be the shared regime, in a sentence, and the option that would use it."""
+
+    sentence: str
+    option: str
+    share: float
+    columns: tuple[str, ...] = ()
+    block: str | None = None
+
+    def command(self, arguments: list[str]) -> str:
+        """The user's own command with the option added.
+
+        >>> RegimeHint("…", "--context material", 0.9).command(["fit", "plant.csv", "--s", "motor_*"])
+        "coad fit plant.csv --s 'motor_*' --context material"
+        """
+        return f"coad {shlex.join(arguments)} {self.option}".strip()
+
+
+def second_opinion(
+    p_s: FloatArray, p_q: FloatArray, *, beta: float = 1.0, context: Any = None, overlap: int = 1
+) -> ThresholdResult:
+    """The threshold search on confidences in time order: does the coincidence look like a regime?
+
+    ``overlap`` is how many consecutive windows share samples; only one of so many is
+    looked at, because neighbours that hold the same samples always coincide.
+    """
+    rows = slice(None, None, max(1, overlap))
+    if overlap > 1 and len(p_s[rows]) < 100:
+        rows = slice(None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoadWarning)
+        return select_thresholds(
+            p_s[rows], p_q[rows], beta=beta, context=None if context is None else np.asarray(context)[rows]
+        )
+
+
+def explain_coincidence(
+    flag_s: ArrayLike, flag_q: ArrayLike, columns: Mapping[str, NDArray[Any]], *, context: Any = None
+) -> list[Explanation]:
+    """How much of the coincidence each column explains, the best first; unusable columns are left out.
+
+    ``context`` is what is known already: the share is then of the coincidence that
+    remains within it.
+
+    >>> rng = np.random.default_rng(0)
+    >>> load = rng.integers(0, 4, 2000)
+    >>> s, q = (rng.random(2000) < load / 6 for _ in "sq")
+    >>> best, *_ = explain_coincidence(s, q, {"load": load, "shift": rng.integers(0, 3, 2000)})
+    >>> best.name, best.share > 0.8
+    ('load', True)
+    """
+    s, q = np.asarray(flag_s, dtype=np.bool_), np.asarray(flag_q, dtype=np.bool_)
+    base = None if context is None else _code(np.asarray(context))
+    whole = _true_positives(s, q, base)
+    if whole <= 0:
+        return []
+    found = []
+    for name, values in columns.items():
+        coded = _strata(np.asarray(values))
+        if coded is None:
+            continue
+        code, levels = coded
+        n_values = int(code.max()) + 1
+        joined = code if base is None else _joined(base, code)
+        if int(joined.max()) + 1 > max(2, len(s) // _ROWS_A_VALUE):
+            continue
+        share = 1.0 - _true_positives(s, q, joined) / whole
+        found.append(Explanation(name, float(min(share, 1.0)), n_values, levels))
+    return sorted(found, key=lambda one: (-one.share, one.levels is not None, one.name))
+
+
+def hint_regime(
+    flag_s: ArrayLike,
+    flag_q: ArrayLike,
+    columns: Mapping[str, NDArray[Any]],
+    *,
+    time: NDArray[Any] | None = None,
+    context: tuple[str, ...] = (),
+    known: Any = None,
+) -> RegimeHint | None:
+    """The columns (or blocks of time) that explain the coincidence best; None if nothing does.
+
+    ``context`` names the columns that are in use already, and ``known`` holds their
+    combined label of each row.
+    """
+    s, q = np.asarray(flag_s, dtype=np.bool_), np.asarray(flag_q, dtype=np.bool_)
+    base = None if known is None else _code(np.asarray(known))
+    whole = _true_positives(s, q, base)
+    if whole <= 0:
+        return None
+    chosen, share, named = _greedy(s, q, columns, base, whole)
+    if chosen and share >= _LEAST_SHARE:
+        option = f"--context {shlex.quote(','.join((*context, *chosen)))}"
+        return RegimeHint(
+            f"{_list(chosen)} {'explains' if len(chosen) == 1 else 'explain'} {_percent(share)} of the coincidence",
+            option,
+            share,
+            chosen,
+        )
+    block = None if time is None else _best_block(s, q, time, base, whole)
+    if block is not None and block[1] >= max(_LEAST_SHARE, 0.0 if named is None else named.share - 0.1):
+        length, share = block
+        also = "" if not context else f"--context {shlex.quote(','.join(context))} "
+        return RegimeHint(
+            f"blocks of {length} in time explain {_percent(share)} of the coincidence",
+            f"{also}--context-blocks {length}",
+            share,
+            block=length,
+        )
+    if named is not None and named.share >= _LEAST_SHARE:
+        return RegimeHint(
+            f"the level of {named.name!r} explains {_percent(named.share)} of the coincidence; it has too many "
+            f"values for a context as it is: add a column with its level (say {_LEVELS} of them)",
+            f"--context {shlex.quote(named.name + '_level')}",
+            named.share,
+            (named.name,),
+        )
+    return None
+
+
+def _greedy(
+    s: BoolArray, q: BoolArray, columns: Mapping[str, NDArray[Any]], base: IntArray | None, whole: float
+) -> tuple[tuple[str, ...], float, Explanation | None]:
+    """Columns that together explain most, one after the other; and the best one with too many values."""
+    chosen: list[str] = []
+    share, known = 0.0, base
+    named: Explanation | None = None
+    left = dict(columns)
+    while left and len(chosen) < _MOST_COLUMNS:
+        ranked = explain_coincidence(s, q, left, context=known)
+        if not chosen:
+            named = next((one for one in ranked if one.levels is not None), None)
+        usable = [one for one in ranked if one.levels is None]
+        if not usable:
+            break
+        best = usable[0]
+        code = _code(np.asarray(left.pop(best.name)))
+        joined = code if known is None else _joined(known, code)
+        reached = 1.0 - _true_positives(s, q, joined) / whole
+        if reached < share + (_WORTH_ADDING if chosen else 1e-9):
+            break
+        chosen.append(best.name)
+        known, share = joined, min(reached, 1.0)
+    return tuple(chosen), share, named
+
+
+def _best_block(
+    s: BoolArray, q: BoolArray, time: NDArray[Any], base: IntArray | None, whole: float
+) -> tuple[str, float] | None:
+    """The longest blocks of time that explain nearly as much as any."""
+    from coad.data.times import context_blocks, in_seconds
+
+    span = float(in_seconds(np.asarray([time.max() - time.min()]))[0])
+    tried: list[tuple[str, float]] = []
+    for length, text in _ROUND:
+        if not span / 1000 <= length <= span / 3:
+            continue
+        code = _code(context_blocks(time, text))
+        joined = code if base is None else _joined(base, code)
+        if int(joined.max()) + 1 > len(s) // _ROWS_A_VALUE:
+            continue
+        tried.append((text, min(1.0, 1.0 - _true_positives(s, q, joined) / whole)))
+    if not tried:
+        return None
+    most = max(share for _, share in tried)
+    return next(one for one in reversed(tried) if one[1] >= most - _WORTH_ADDING)
+
+
+#: Lengths of time that people say, in seconds, ascending.
+_ROUND = [
+    (amount * scale, f"{amount}{unit}")
+    for unit, scale, amounts in (
+        ("ms", 1e-3, (1, 2, 5, 10, 20, 50, 100, 200, 500)),
+        ("s", 1.0, (1, 2, 5, 10, 20, 30)),
+        ("min", 60.0, (1, 2, 5, 10, 20, 30)),
+        ("h", 3600.0, (1, 2, 4, 8, 12)),
+        ("d", 86400.0, (1, 2, 7, 14, 30, 90)),
+    )
+    for amount in amounts
+]
+
+
+def _strata(values: NDArray[Any]) -> tuple[IntArray, int | None] | None:
+    """The stratum of each row, and the number of levels if a number's many values had to be cut."""
+    if values.ndim != 1 or not len(values):
+        return None
+    if values.dtype.kind == "f":
+        values = np.where(np.isfinite(values), values, np.inf)  # missing is a value of its own
+    unique, code = np.unique(values, return_inverse=True)
+    code = code.reshape(-1)
+    few = len(unique) <= min(_MOST_VALUES, max(2, len(values) // _ROWS_A_VALUE))
+    if len(unique) < 2:
+        return None
+    if few:
+        return code, None
+    if values.dtype.kind not in "iuf":
+        return None
+    edges = np.unique(np.quantile(code, np.linspace(0, 1, _LEVELS + 1)[1:-1]))
+    levels = _code(np.searchsorted(edges, code, side="right"))
+    return levels, int(levels.max()) + 1
+
+
+def _code(values: NDArray[Any]) -> IntArray:
+    return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _joined(first: IntArray, second: IntArray) -> IntArray:
+    return _code(first * (int(second.max()) + 1) + second)
+
+
+def _true_positives(s: BoolArray, q: BoolArray, code: IntArray | None) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoadWarning)  # a regime in which all rows are flagged proves nothing
+        return float(true_positive_fraction(Moments.of(s, q, code)))
+
+
+def _percent(share: float) -> str:
+    return f"{min(max(share, 0.0), 1.0):.0%}"
+
+
+def _list(names: tuple[str, ...]) -> str:
+    quoted = [repr(name) for name in names]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"

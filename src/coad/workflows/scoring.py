@@ -1,0 +1,335 @@
+"""Score files with a saved model: batch by batch, in bounded memory, into one file that is whole or absent."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from queue import Full, Queue
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad._typing import IntArray
+from coad.data.layout import Layout
+from coad.data.paths import PathLike, find_files
+from coad.exceptions import FileError, InputError
+from coad.workflows.recipe import Recipe
+
+if TYPE_CHECKING:
+    from coad.data.pairs import Pairs
+    from coad.learned.estimator import CoAD
+    from coad.learned.training.judge import RowScores
+
+__all__ = ["Part", "ScoredPart", "Scores", "Source", "iter_confidences", "score_files"]
+
+Progress = Callable[[int], None]
+T = TypeVar("T")
+
+#: Pairs of about this many bytes are held at once; a few such batches are under way.
+_BATCH_BYTES = 48_000_000
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files to read: one source, or one of s and one of q with a clock each."""
+
+    files: PathLike | list[PathLike] | None = None
+    s: PathLike | list[PathLike] | None = None
+    q: PathLike | list[PathLike] | None = None
+
+    @property
+    def two_clocks(self) -> bool:
+        """Whether s and q come from sources of their own."""
+        return self.s is not None and self.q is not None
+
+    def check(self, *, two_clocks: bool | None = None) -> None:
+        """Refuse what is neither one source nor two, or not what the model was fitted on."""
+        if (self.s is None) != (self.q is None) or (self.files is None) == (self.s is None):
+            raise InputError("give either one file (or folder), or both --s-file and --q-file")
+        if two_clocks is True and not self.two_clocks:
+            raise InputError("this model was fitted on two sources; pass --s-file and --q-file")
+        if two_clocks is False and self.two_clocks:
+            raise InputError("this model was fitted on one table; pass it without --s-file and --q-file")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some pairs, and where each came from."""
+
+    pairs: Pairs
+    first: IntArray
+    last: IntArray
+    path: Path
+    rows_read: int
+
+
+@dataclass(frozen=True)
+class ScoredPart(Part):
+    """The same with what the model says of each pair."""
+
+    scores: RowScores
+
+
+@dataclass
+class Scores:
+    """What a run of :func:`score_files` did."""
+
+    n_rows: int = 0
+    n_pairs: int = 0
+    n_flagged: int = 0
+    n_files: int = 0
+    bad_files: list[tuple[Path, FileError]] = field(default_factory=list)
+    unseen: Counter[str] = field(default_factory=Counter)  # rows in contexts that training did not see
+
+
+def score_files(
+    model: CoAD,
+    recipe: Recipe,
+    source: Source,
+    output: Path,
+    *,
+    batch_rows: int | None = None,
+    progress: Progress | None = None,
+) -> Scores:
+    """Write p_s, p_q, score and flag of every pair to ``output`` (.parquet or .csv); of a catalogue, the mode too.
+
+    A file that cannot be read is left out and named in the result; if none can,
+    nothing is written.
+    """
+    from coad.data.atomic import check_writable, written_whole
+
+    open_writer(check_writable(output))
+    source.check(two_clocks=recipe.clocks is not None)
+    several = not source.two_clocks and len(find_files(source.files or [])) > 1
+    done = Scores()
+    known = known_contexts(model, recipe)
+    with written_whole(output) as draft:
+        writer: Any = None
+        try:
+            for part in iter_confidences(
+                model,
+                recipe,
+                source,
+                batch_rows=batch_rows,
+                on_bad_file=lambda path, error: done.bad_files.append((path, error)),
+            ):
+                table = _table(part, several=several)
+                if writer is None:
+                    writer = open_writer(output)(draft, table.schema)
+                writer.write_table(table.cast(writer.schema) if hasattr(writer, "schema") else table)
+                done.n_pairs += len(part.pairs)
+                done.n_flagged += int(part.scores.flag.sum())
+                done.n_rows = part.rows_read
+                if known is not None and part.pairs.context is not None:
+                    labels, counts = np.unique(part.pairs.context, return_counts=True)
+                    done.unseen.update(
+                        {
+                            str(a): int(b)
+                            for a, b in zip(labels.tolist(), counts, strict=True)
+                            if a not in known
+                        }
+                    )
+                if progress is not None:
+                    progress(part.rows_read)
+        finally:
+            if writer is not None:
+                writer.close()
+        if writer is None:
+            raise no_pairs(done.bad_files)
+    return done
+
+
+def iter_confidences(
+    model: CoAD,
+    recipe: Recipe,
+    source: Source,
+    *,
+    label: str | None = None,
+    batch_rows: int | None = None,
+    on_bad_file: Callable[[Path, FileError], None] | None = None,
+) -> Iterator[ScoredPart]:
+    """The confidences of all pairs of the files, a batch at a time; the next batch is read meanwhile."""
+    source.check(two_clocks=recipe.clocks is not None)
+    layout = replace(recipe.layout, label=label)
+    for part in _ahead(_parts(recipe, layout, source, batch_rows, on_bad_file)):
+        pairs = part.pairs
+        scores = model.score_rows(pairs.s, pairs.q, pairs.context)
+        yield ScoredPart(pairs, part.first, part.last, part.path, part.rows_read, scores)
+
+
+def known_contexts(model: CoAD, recipe: Recipe) -> set[Any] | None:
+    """The contexts that the model was trained on, or None where new ones are the rule (blocks of time)."""
+    if model.contexts_ is None or recipe.layout.context_blocks is not None:
+        return None
+    return set(model.contexts_)
+
+
+def no_pairs(bad_files: list[tuple[Path, FileError]]) -> FileError:
+    """The error for files out of which no pair came."""
+    if len(bad_files) == 1:
+        return bad_files[0][1]
+    if bad_files:
+        return FileError(f"none of the files can be read; the first: {bad_files[0][1]}")
+    return FileError(
+        "no pairs came out of these files: they hold no rows, or no stretch as long as the model's window"
+    )
+
+
+def open_writer(path: Path) -> Any:
+    """What opens the file for writing tables: called with a path and a schema."""
+    if path.suffix == ".parquet":
+        from pyarrow.parquet import ParquetWriter
+
+        return ParquetWriter
+    if path.suffix == ".csv":
+        from pyarrow.csv import CSVWriter
+
+        return CSVWriter
+    raise InputError(f"--out must end in .csv or .parquet, not {path.name!r}")
+
+
+def _parts(
+    recipe: Recipe,
+    layout: Layout,
+    source: Source,
+    batch_rows: int | None,
+    on_bad_file: Callable[[Path, FileError], None] | None,
+) -> Iterator[Part]:
+    rows = batch_rows or rows_a_batch(layout)
+    if not source.two_clocks and layout.missing != "interpolate":
+        from coad.data.stream import iter_pairs
+
+        check_schema(layout, source)
+        for batch in iter_pairs(
+            source.files or [],
+            layout,
+            batch_rows=rows,
+            means=recipe.means or None,
+            on_bad_file=on_bad_file,
+        ):
+            read = batch.rows_before + batch.rows_read
+            yield Part(batch.pairs, batch.first, batch.last, batch.path, read)
+        return
+    pairs, first, last, path, total = _whole(recipe, layout, source, on_bad_file)
+    for start in range(0, len(pairs), rows):
+        part = slice(start, start + rows)
+        read = total if start + rows >= len(pairs) else int(last[part][-1])
+        yield Part(pairs[part], first[part], last[part], path, read)
+
+
+def _whole(
+    recipe: Recipe,
+    layout: Layout,
+    source: Source,
+    on_bad_file: Callable[[Path, FileError], None] | None,
+) -> tuple[Pairs, IntArray, IntArray, Path, int]:
+    """Pairs that need all rows at once: of two clocks, or with gaps that are bridged."""
+    if recipe.clocks is None:
+        from coad.data.read import load
+
+        check_schema(layout, source)
+        loaded = load(source.files, layout, means=recipe.means or None, on_bad_file=on_bad_file)
+        built = loaded.built
+        return loaded.pairs, built.first, built.last, loaded.files[0], built.n_rows
+    from coad.data.clocks import read_two_clocks
+
+    assert source.s is not None
+    assert source.q is not None
+    clocks = recipe.clocks
+    both = read_two_clocks(
+        source.s,
+        source.q,
+        layout,
+        how=clocks.how,
+        tolerance=clocks.tolerance,
+        time_q=clocks.time_q,
+        means=recipe.means or None,
+    )
+    return both.pairs, both.first, both.last, find_files(source.s)[0], both.alignment.n_s
+
+
+def check_schema(layout: Layout, source: Source) -> None:
+    """Refuse files that lack columns of the model, and name all of them."""
+    from coad.data.tables import column_names
+
+    for path in find_files(source.files or []):
+        try:
+            names = column_names(path)
+        except FileError:
+            continue  # reading names the file
+        layout.check_same(names, where=str(path))
+
+
+def rows_a_batch(layout: Layout, most: int = 262_144) -> int:
+    """Rows to read at once so that the pairs made of them stay within bounds.
+
+    >>> rows_a_batch(Layout(s=("a",), q=("b",), window=64, stride=1))
+    46875
+    """
+    window = layout.window if isinstance(layout.window, int) else 1
+    stride = layout.stride if isinstance(layout.stride, int) else window
+    bytes_a_row = 8 * len(layout.signals) * max(1.0, window / stride)
+    return int(min(most, max(_BATCH_BYTES / bytes_a_row, 4 * window, 1024)))
+
+
+def _table(part: ScoredPart, *, several: bool) -> Any:
+    import pyarrow as pa
+
+    pairs = part.pairs
+    columns: dict[str, NDArray[Any] | Any] = {}
+    if several:
+        name = pa.array([str(part.path)], pa.string())
+        columns["file"] = pa.DictionaryArray.from_arrays(np.zeros(len(pairs), dtype=np.int32), name).cast(
+            pa.string()
+        )
+    columns["row"] = part.first
+    if pairs.windows is not None:
+        columns["last_row"] = part.last
+    for name, values in (("time", pairs.time), ("id", pairs.id)):
+        if values is not None:
+            columns[name] = values
+    columns |= {name: values for name, values in part.scores._asdict().items() if values is not None}
+    return pa.table(columns)
+
+
+def _ahead(items: Iterator[T], depth: int = 1) -> Iterator[T]:
+    """The same items, each made in a thread of its own while the one before is used."""
+    queue: Queue[tuple[str, Any]] = Queue(depth)
+    stop = threading.Event()
+
+    def put(kind: str, value: Any) -> bool:
+        while not stop.is_set():
+            try:
+                queue.put((kind, value), timeout=0.1)
+            except Full:
+                continue
+            return True
+        return False
+
+    def work() -> None:
+        try:
+            for item in items:
+                if not put("item", item):
+                    return
+            put("end", None)
+        except BaseException as error:  # handed over, and raised where the items are used
+            put("error", error)
+
+    thread = threading.Thread(target=work, name="coad-reader", daemon=True)
+    thread.start()
+    try:
+        while True:
+            kind, value = queue.get()
+            if kind == "item":
+                yield value
+            elif kind == "error":
+                raise value
+            else:
+                return
+    finally:
+        stop.set()
+        thread.join()
