@@ -42,7 +42,7 @@ def peak():
 _SCORE = """
 import json, sys, time
 PEAK
-from coad.workflows.recipe import load_model
+from coad.workflows.model_folder import load_model
 from coad.workflows.scoring import Source, score_files
 model, recipe = load_model(Path(sys.argv[1]))
 before = peak()
@@ -215,7 +215,7 @@ def _forward_alone(folder: Path, count: int = 8192) -> float:
     """Seconds a window."""
     import torch
 
-    from coad.workflows.recipe import load_model
+    from coad.workflows.model_folder import load_model
 
     model, _ = load_model(folder)
     own = next(iter(model.fitted_.values()))

@@ -147,7 +147,8 @@ def test_a_model_of_two_clocks_keeps_the_means_of_its_training_rows(tmp_path):
 
     from coad.exceptions import CoadWarning
     from coad.workflows.fitting import Training, fit_files
-    from coad.workflows.recipe import Clocks, load_model
+    from coad.workflows.model_folder import load_model
+    from coad.workflows.recipe import Clocks
     from coad.workflows.scoring import Source, iter_confidences
 
     rng = np.random.default_rng(0)

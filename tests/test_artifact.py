@@ -12,8 +12,9 @@ from torch import nn
 
 import coad
 from coad.exceptions import CoadError, FileError, InputError, NotFittedError
-from coad.learned import artifact
-from coad.learned.estimator import CoAD, load
+from coad.learned import folder as model_folder
+from coad.learned.estimator import CoAD
+from coad.workflows.model_folder import load
 
 
 def data(n: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -88,7 +89,7 @@ def test_newer_format_asks_for_a_newer_coad(model, tmp_path):
     model.save(tmp_path / "m")
     facts = tmp_path / "m" / "model.json"
     newer = json.loads(facts.read_text())
-    newer["format_version"] = artifact.FORMAT_VERSION + 1
+    newer["format_version"] = model_folder.FORMAT_VERSION + 1
     facts.write_text(json.dumps(newer))
     with pytest.raises(FileError, match="newer coad"):
         load(tmp_path / "m")
@@ -124,7 +125,7 @@ def test_hostile_folder_runs_nothing(model, tmp_path, monkeypatch):
     ):
         hostile = {**facts, **change}
         hostile.pop("checksum")
-        hostile["checksum"] = artifact._checksum(hostile)
+        hostile["checksum"] = model_folder._checksum(hostile)
         (tmp_path / "m" / "model.json").write_text(json.dumps(hostile))
         with pytest.raises(CoadError):
             load(tmp_path / "m")
@@ -155,7 +156,7 @@ def test_full_disk_keeps_the_old_model_and_the_one_in_memory(model, tmp_path, mo
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(artifact.os, "fsync", full)
+    monkeypatch.setattr(model_folder.os, "fsync", full)
     with pytest.raises(FileError, match=r"No space left.*still in memory"):
         model.save(tmp_path / "m")
     monkeypatch.undo()

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from coad.exceptions import InputError
 from coad.learned.batch_last import LANES, ConvolutionStack, convolve
 from coad.learned.estimator import CoAD
-from coad.learned.nets import Conv, NetSpec, StackedNet, preset
+from coad.learned.net_spec import Conv, NetSpec, preset
+from coad.learned.nets import StackedNet
 
 
 def both(spec: NetSpec, shape: tuple[int, ...], members: int, n: int):
@@ -144,7 +145,8 @@ def test_a_step_before_the_backward_pass_or_a_second_pass_is_refused():
 def test_a_forked_child_has_threads_of_its_own():
     code = (
         "import os, torch\n"
-        "from coad.learned.nets import StackedNet, preset\n"
+        "from coad.learned.nets import StackedNet\n"
+        "from coad.learned.net_spec import preset\n"
         "net = StackedNet(preset('mnist')[0], (1, 25, 25), [0])\n"
         "net.layout = 'batch_last'\n"
         "x = torch.randn(200, 1, 25, 25)\n"

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from coad.__main__ import main  # noqa: E402
 from coad.report.model_report import fit_command  # noqa: E402
-from coad.workflows.recipe import load_model  # noqa: E402
+from coad.workflows.model_folder import load_model  # noqa: E402
 
 QUICK = ("--seeds", 1, "--epochs", 25)
 
@@ -389,7 +389,7 @@ def test_an_old_model_stays_if_the_new_one_fails(coad, home, tmp_path, monkeypat
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("coad.learned.artifact._write", full)
+        patch.setattr("coad.learned.folder._write", full)
         code, _, errors = coad("fit", *options, "--seed", 1)
     assert code == 2
     assert "No space left" in errors

@@ -9,7 +9,8 @@ from sklearn.metrics import adjusted_rand_score
 from coad.events.kind_tables import cross_table, holm
 from coad.events.kinds import KindModel, find_kinds, fit_kinds
 from coad.exceptions import InputError
-from coad.learned.estimator import CoAD, load
+from coad.learned.estimator import CoAD
+from coad.workflows.model_folder import load
 
 N = 900
 

@@ -20,13 +20,14 @@ from coad.exceptions import (
     NotFittedError,
     UnseenContextWarning,
 )
-from coad.learned.estimator import CoAD, load
-from coad.learned.nets import Conv, NetSpec, preset
+from coad.learned.estimator import CoAD
+from coad.learned.net_spec import Conv, NetSpec, preset
 from coad.learned.scaling import MIN_ROWS, Scaler
 from coad.learned.training.duo import Duo
 from coad.learned.training.heads import near_best
 from coad.learned.training.model import Blueprint, SeedReport, fold
 from coad.thresholds.selection import select_thresholds
+from coad.workflows.model_folder import load
 
 
 def data(n: int = 600, seed: int = 0, rate: float = 0.1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from sklearn.base import clone
 import coad
 from coad import CoAD, CoincidenceModes
 from coad.exceptions import CoadWarning, FileError, InputError, NoCoincidenceWarning, NotFittedError
-from coad.learned.nets import NetSpec
+from coad.learned.net_spec import NetSpec
 from coad.learned.training.model import Blueprint
 from coad.modes.inputs import Front, FrontRows, neighbours
 from coad.modes.objective import chance_table, joint_table, mutual_information, table_loss

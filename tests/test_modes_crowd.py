@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from coad import CoincidenceModes
-from coad.learned.nets import NetSpec
+from coad.learned.net_spec import NetSpec
 from coad.learned.training.model import Blueprint
 from coad.modes import pipeline
 from coad.modes.consensus import clearest

@@ -9,7 +9,7 @@ import pytest
 
 import coad
 from coad import CoincidenceModes
-from coad.learned.nets import NetSpec
+from coad.learned.net_spec import NetSpec
 from coad.learned.training.model import Blueprint
 from coad.modes import deviations, estimator
 from coad.modes.catalogue import Mode, ModeTable

@@ -11,7 +11,7 @@ import pytest
 
 import coad
 from coad import CoincidenceModes
-from coad.learned.nets import Conv, NetSpec
+from coad.learned.net_spec import Conv, NetSpec
 from coad.modes import estimator
 from coad.modes.codes import Codes
 from coad.modes.digest import Digest, band_edges

@@ -8,7 +8,7 @@ import torch
 
 import coad
 from coad import CoincidenceModes
-from coad.learned.nets import NetSpec
+from coad.learned.net_spec import NetSpec
 from coad.learned.training.model import Blueprint
 from coad.modes import pipeline
 from coad.modes.canonical import canonical_maps

@@ -6,7 +6,8 @@ from naive_learn import plain_mnist, plain_series
 from torch import nn
 
 from coad.exceptions import InputError
-from coad.learned.nets import LoopedNet, NetSpec, NormalisedHead, StackedNet, default_spec, preset
+from coad.learned.net_spec import NetSpec, default_spec, preset
+from coad.learned.nets import LoopedNet, NormalisedHead, StackedNet
 
 PAPER = [
     ("mnist", 0, (1, 25, 25), lambda: plain_mnist()),

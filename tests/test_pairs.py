@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coad.data import Layout
+from coad.data import Layout, pairs_from_frame
 from coad.data.pairs import Pairs
 from coad.data.windows import make_windows
 from coad.exceptions import InputError
@@ -159,32 +159,32 @@ def check_frame(pairs):
 
 
 def test_a_mapping_of_lists_becomes_pairs():
-    check_frame(Pairs.from_frame(TABLE, LAYOUT))
+    check_frame(pairs_from_frame(TABLE, LAYOUT))
 
 
 def test_a_pandas_frame_becomes_pairs():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(TABLE)
-    check_frame(Pairs.from_frame(frame, LAYOUT))
+    check_frame(pairs_from_frame(frame, LAYOUT))
     frame["t"] = pandas.to_datetime(frame["t"]).dt.tz_localize("UTC")
     frame["run"] = frame["run"].astype("category")
     frame["motor_a"] = frame["motor_a"].astype("Int64")
-    check_frame(Pairs.from_frame(frame[::-1][::-1].set_index("bad", drop=False), LAYOUT))
+    check_frame(pairs_from_frame(frame[::-1][::-1].set_index("bad", drop=False), LAYOUT))
 
 
 def test_a_polars_frame_becomes_pairs():
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame(TABLE)
-    check_frame(Pairs.from_frame(frame, LAYOUT))
+    check_frame(pairs_from_frame(frame, LAYOUT))
     frame = frame.with_columns(polars.col("t").str.to_datetime(), polars.col("run").cast(polars.Categorical))
-    check_frame(Pairs.from_frame(frame, LAYOUT))
+    check_frame(pairs_from_frame(frame, LAYOUT))
 
 
 def test_mixed_types_in_a_frame_are_named():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(TABLE | {"vib": pandas.Series([1, "high", 2], dtype=object)})
     with pytest.raises(InputError, match="'vib'"):
-        Pairs.from_frame(frame, LAYOUT)
+        pairs_from_frame(frame, LAYOUT)
 
 
 def test_missing_values_in_a_frame_are_counted():
@@ -193,4 +193,4 @@ def test_missing_values_in_a_frame_are_counted():
     with pytest.raises(
         InputError, match=r"'motor_b' has 2 missing values \(first at row 1\); pass --missing drop"
     ):
-        Pairs.from_frame(frame, LAYOUT)
+        pairs_from_frame(frame, LAYOUT)

@@ -11,14 +11,15 @@ import pytest
 import torch
 
 from coad.learned.estimator import CoAD
-from coad.learned.nets import Conv, NetSpec
+from coad.learned.net_spec import Conv, NetSpec
 from coad.learned.training.duo import Rows
 from coad.learned.training.model import Blueprint, fold
 from coad.learned.training.parting import part
 from coad.learned.training.plan import Plan
 from coad.learned.training.seeds import build_duo
 from coad.learned.training.selection import fbeta_of
-from coad.learned.training.trainer import Settings, Trainer
+from coad.learned.training.settings import Settings
+from coad.learned.training.trainer import Trainer
 from killing import killed
 
 SPEC = NetSpec((Conv(4, 3, 1, 1),), (8,))

@@ -28,7 +28,8 @@ from coad.report.model_page import safe_json_text
 from coad.report.model_report import write_model_report
 from coad.report.study import Study
 from coad.report.words import p_text, verdict
-from coad.workflows.recipe import Recipe, save_model
+from coad.workflows.model_folder import save_model
+from coad.workflows.recipe import Recipe
 from coad.workflows.scoring import Source
 
 HOSTILE = "<script>alert(1)</script>"

@@ -12,7 +12,8 @@ from coad.data import Layout, read_pairs
 from coad.exceptions import FileError, InputError
 from coad.learned.estimator import CoAD
 from coad.workflows.evaluating import evaluate_files, n_events, overlapping
-from coad.workflows.recipe import Clocks, Recipe, load_model, save_model
+from coad.workflows.model_folder import load_model, save_model
+from coad.workflows.recipe import Clocks, Recipe
 from coad.workflows.scoring import Source, _ahead, iter_confidences, score_files
 
 LAYOUT = Layout(s=("a", "b"), q=("c",), time="t", time_unit="number", window=4, stride=2, max_gap="1s")

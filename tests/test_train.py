@@ -11,15 +11,17 @@ import pytest
 import torch
 
 from coad.exceptions import CoadWarning, FileError, InputError
-from coad.learned.nets import NetSpec, StackedNet
+from coad.learned.net_spec import NetSpec
+from coad.learned.nets import StackedNet
 from coad.learned.objective import CoincidenceLoss
 from coad.learned.training import checkpoint as checkpoint_module
 from coad.learned.training.adam import Adam, Group
 from coad.learned.training.checkpoint import read_state, write_state
 from coad.learned.training.duo import Duo, Rows, confidences, orient
 from coad.learned.training.null import NullMaximum, p_value
+from coad.learned.training.settings import Settings
 from coad.learned.training.split import hold_out
-from coad.learned.training.trainer import Settings, Trainer
+from coad.learned.training.trainer import Trainer
 from killing import killed
 
 

@@ -7,7 +7,20 @@ load when they are first used.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what editors and type checkers see; at run time the names load when they are first used
+    from coad.core.metric import Moments, fbeta_hat, precision_hat, recall_hat
+    from coad.data.pairs import Pairs
+    from coad.data.read import pairs_from_frame, read_pairs
+    from coad.learned.estimator import CoAD
+    from coad.learned.net_spec import NetSpec
+    from coad.learned.objective import CoincidenceLoss
+    from coad.modes.estimator import CoincidenceModes
+    from coad.thresholds.curves import beta_scan
+    from coad.thresholds.detector import CoincidenceThreshold
+    from coad.thresholds.selection import ThresholdResult, select_thresholds
+    from coad.workflows.model_folder import load
 
 __version__ = "0.1.0"
 
@@ -18,27 +31,48 @@ _HOME = {
     "CoincidenceModes": "coad.modes.estimator",
     "CoincidenceThreshold": "coad.thresholds.detector",
     "Moments": "coad.core.metric",
-    "NetSpec": "coad.learned.nets",
+    "NetSpec": "coad.learned.net_spec",
     "Pairs": "coad.data.pairs",
     "ThresholdResult": "coad.thresholds.selection",
     "beta_scan": "coad.thresholds.curves",
     "fbeta_hat": "coad.core.metric",
-    "load": "coad.learned.estimator",
+    "load": "coad.workflows.model_folder",
+    "pairs_from_frame": "coad.data.read",
     "precision_hat": "coad.core.metric",
-    "recall_hat": "coad.core.metric",
     "read_pairs": "coad.data.read",
+    "recall_hat": "coad.core.metric",
     "select_thresholds": "coad.thresholds.selection",
 }
 
-__all__ = ["__version__", *_HOME]
+__all__ = [
+    "CoAD",
+    "CoincidenceLoss",
+    "CoincidenceModes",
+    "CoincidenceThreshold",
+    "Moments",
+    "NetSpec",
+    "Pairs",
+    "ThresholdResult",
+    "__version__",
+    "beta_scan",
+    "fbeta_hat",
+    "load",
+    "pairs_from_frame",
+    "precision_hat",
+    "read_pairs",
+    "recall_hat",
+    "select_thresholds",
+]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'coad' has no attribute {name!r}")
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOME:
+            value = getattr(import_module(_HOME[name]), name)
+            globals()[name] = value
+            return value
+        raise AttributeError(f"module 'coad' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

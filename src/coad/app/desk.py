@@ -20,7 +20,7 @@ class Desk:
     """Holds the explorer in use; a kind that is dismissed makes another one, without that kind's events.
 
     The thresholds are then tuned again on what is left, so that the next kind comes up. As in
-    :func:`coad.events.dismissal.dismiss`, but a click takes it back, no row is scored again, and the model stays as it is.
+    :func:`coad.learned.dismissal.dismiss`, but a click takes it back, no row is scored again, and the model stays as it is.
     """
 
     def __init__(self, explorer: Explorer) -> None:

@@ -60,7 +60,7 @@ class Explorer:
         if parent is None:
             self.study = Study(scored, model)
         else:  # some of the pairs of another explorer, which has sorted the events already
-            from coad.events.dismissal import alpha_without
+            from coad.learned.dismissal import alpha_without
 
             whole = parent[0].scored.flags(*parent[0].study.start)
             keep = np.isin(np.arange(len(whole)), parent[1])

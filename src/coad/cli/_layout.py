@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from coad.cli._print import out
+
+if TYPE_CHECKING:
+    from coad.data.layout import Layout
+    from coad.workflows.recipe import Clocks
+    from coad.workflows.scoring import Source
+    from coad.workflows.slices import Slices
 
 
 class Missing(StrEnum):
@@ -68,3 +76,40 @@ DiskOption = Annotated[
     Disk, typer.Option(help="Train from disk: if the data do not fit in memory, always, never.")
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Take the proposed columns without asking.")]
+
+
+def what_to_read(
+    files: tuple[Path | None, Path | None, Path | None],
+    *,
+    align: Align,
+    tolerance: str | None,
+    time_q: str | None,
+    missing: Missing,
+    yes: bool,
+    **layout: Any,
+) -> tuple[Source, Layout, Clocks | None]:
+    """The source, the layout and the clocks that the options name; columns are proposed where they say auto.
+
+    ``files`` are the one file, or those of s and of q; ``layout`` has the other fields of a
+    :class:`~coad.data.layout.Layout`. Without ``yes``, a person at a terminal is asked about proposed columns.
+    """
+    from coad.cli._options import one_or_two
+    from coad.cli._progress import on_terminal
+    from coad.data.layout import Layout
+    from coad.workflows.fitting import propose
+    from coad.workflows.recipe import Clocks
+
+    source = one_or_two(*files)
+    wanted, proposal = propose(source, Layout(missing=missing.value, **layout))
+    if proposal is not None and not _taken(proposal, ask=on_terminal() and not yes):
+        raise typer.Exit(1)
+    return source, wanted, Clocks(align.value, tolerance, time_q) if source.two_clocks else None
+
+
+def _taken(proposal: Slices, *, ask: bool) -> bool:
+    """Show the proposed columns with their reason; on a terminal the user decides."""
+    import shlex
+
+    out(f"proposed: --s {shlex.quote(','.join(proposal.s))} --q {shlex.quote(','.join(proposal.q))}")
+    out(f"because {proposal.reason}")
+    return not ask or typer.confirm("Take it?", default=True)

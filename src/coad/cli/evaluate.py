@@ -32,7 +32,7 @@ def evaluate(
     )
     from coad.cli._progress import progress
     from coad.workflows.evaluating import evaluate_files
-    from coad.workflows.recipe import load_model
+    from coad.workflows.model_folder import load_model
 
     source = one_or_two(file, s_file, q_file)
     detector, recipe = load_model(model)

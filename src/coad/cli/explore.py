@@ -36,7 +36,7 @@ def explore(
     from coad.app.serve import bound_socket, get_ready, serve
     from coad.cli._options import name_bad_files, notes, one_or_two, total_rows
     from coad.cli._progress import progress
-    from coad.workflows.recipe import load_detector
+    from coad.workflows.model_folder import load_detector
 
     source = one_or_two(file, s_file, q_file)
     # What can be refused at once is refused before minutes of scoring.

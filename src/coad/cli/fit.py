@@ -35,12 +35,12 @@ from coad.cli._layout import (
     ToleranceOption,
     WindowOption,
     YesOption,
+    what_to_read,
 )
 from coad.cli._print import out
 
 if TYPE_CHECKING:
     from coad.workflows.fitting import FitReport
-    from coad.workflows.slices import Slices
 
 
 class Split(StrEnum):
@@ -103,16 +103,20 @@ def fit(
     yes: YesOption = False,
 ) -> None:
     """Learn from two inputs without labels, and say what was found."""
-    from coad.cli._options import notes, number_or_auto, one_or_two
+    from coad.cli._options import notes, number_or_auto
     from coad.cli._progress import on_terminal
-    from coad.data.layout import Layout
-    from coad.workflows.fitting import Training, fit_files, propose
-    from coad.workflows.recipe import Clocks, check_target
+    from coad.workflows.fitting import Training, fit_files
+    from coad.workflows.model_folder import check_target
 
-    source = one_or_two(file, s_file, q_file)
     rate = number_or_auto(alpha, "--alpha")
     check_target(output)
-    layout = Layout(
+    source, layout, clocks = what_to_read(
+        (file, s_file, q_file),
+        align=align,
+        tolerance=tolerance,
+        time_q=time_q,
+        missing=missing,
+        yes=yes,
         s=s,
         q=q,
         context=context or None,
@@ -124,15 +128,10 @@ def fit(
         window=window,
         stride=stride,
         max_gap=max_gap,
-        missing=missing.value,
     )
-    layout, proposal = propose(source, layout)
-    if proposal is not None and not taken(proposal, ask=on_terminal() and not yes):
-        raise typer.Exit(1)
     training = Training(
         beta, rate, seeds, epochs, seed, split.value, disk.value, verbose=on_terminal(), ensemble=ensemble
     )
-    clocks = Clocks(align.value, tolerance, time_q) if source.two_clocks else None
     wanted = method.value
     if method is Method.auto:
         from coad.workflows.modes import choose_method
@@ -142,7 +141,7 @@ def fit(
         training = replace(training, catalogue=choice.catalogue)
         out(f"method: {choice.method}, because {choice.reason}")
     if wanted == "modes":
-        from coad.cli.modes import fit_and_show
+        from coad.cli._catalogue import fit_and_show
 
         given = {"--beta": beta != 1.0, "--alpha": alpha != "auto", "--epochs": epochs is not None}
         given |= {"--ensemble": ensemble, "--split time": split is Split.time}
@@ -155,15 +154,6 @@ def fit(
     with notes():
         report = fit_files(source, layout, output, clocks=clocks, training=training)
     _show(report, output)
-
-
-def taken(proposal: Slices, *, ask: bool) -> bool:
-    """Show the proposed columns with their reason; on a terminal the user decides."""
-    import shlex
-
-    out(f"proposed: --s {shlex.quote(','.join(proposal.s))} --q {shlex.quote(','.join(proposal.q))}")
-    out(f"because {proposal.reason}")
-    return not ask or typer.confirm("Take it?", default=True)
 
 
 def _show(report: FitReport, output: Path) -> None:

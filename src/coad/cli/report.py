@@ -30,7 +30,7 @@ def report(
     from coad.report.data import read_scored
     from coad.report.model_report import write_model_report
     from coad.report.words import verdict
-    from coad.workflows.recipe import load_detector
+    from coad.workflows.model_folder import load_detector
 
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--out must end in .html, not {output.name!r}")

@@ -26,9 +26,9 @@ def role(
     new: Annotated[Role | None, typer.Argument(metavar="ROLE", show_default=False)] = None,
 ) -> None:
     """Show a catalogue of modes, or say that a mode is a regime, rare, or to be ignored."""
-    from coad.cli.modes import show_catalogue
-    from coad.learned.estimator import load
+    from coad.cli._catalogue import show_catalogue
     from coad.modes.estimator import CoincidenceModes
+    from coad.workflows.model_folder import load
 
     catalogue = load(model)
     if not isinstance(catalogue, CoincidenceModes):

@@ -24,7 +24,7 @@ def score(
     """Score new files, in bounded memory however large they are."""
     from coad.cli._options import name_bad_files, notes, one_or_two, say_unseen, total_rows
     from coad.cli._progress import progress
-    from coad.workflows.recipe import load_model
+    from coad.workflows.model_folder import load_model
     from coad.workflows.scoring import score_files
 
     source = one_or_two(file, s_file, q_file)

@@ -7,7 +7,21 @@ scipy.io are imported only by those who read such files.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what editors and type checkers see; at run time the names load when they are first used
+    from coad.data.alignment import Alignment, align
+    from coad.data.clocks import read_two_clocks
+    from coad.data.columns import select_columns
+    from coad.data.layout import Layout
+    from coad.data.paths import find_files
+    from coad.data.read import load, pairs_from_frame, read_pairs
+    from coad.data.spool import spool_pairs
+    from coad.data.stream import iter_pairs
+    from coad.data.tables import iter_columns, read_columns
+    from coad.data.times import context_blocks, parse_duration, parse_time
+    from coad.data.triggers import Events, event_windows, find_events, relative_change, robust_z
+    from coad.data.windows import Windows, make_windows
 
 #: Public name → the module it lives in.
 _HOME = {
@@ -24,6 +38,7 @@ _HOME = {
     "iter_pairs": "coad.data.stream",
     "load": "coad.data.read",
     "make_windows": "coad.data.windows",
+    "pairs_from_frame": "coad.data.read",
     "parse_duration": "coad.data.times",
     "parse_time": "coad.data.times",
     "read_columns": "coad.data.tables",
@@ -35,13 +50,41 @@ _HOME = {
     "spool_pairs": "coad.data.spool",
 }
 
-__all__ = list(_HOME)
+__all__ = [
+    "Alignment",
+    "Events",
+    "Layout",
+    "Windows",
+    "align",
+    "context_blocks",
+    "event_windows",
+    "find_events",
+    "find_files",
+    "iter_columns",
+    "iter_pairs",
+    "load",
+    "make_windows",
+    "pairs_from_frame",
+    "parse_duration",
+    "parse_time",
+    "read_columns",
+    "read_pairs",
+    "read_two_clocks",
+    "relative_change",
+    "robust_z",
+    "select_columns",
+    "spool_pairs",
+]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'coad.data' has no attribute {name!r}")
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOME:
+            value = getattr(import_module(_HOME[name]), name)
+            globals()[name] = value
+            return value
+        raise AttributeError(f"module 'coad.data' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

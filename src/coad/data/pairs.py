@@ -13,7 +13,6 @@ from coad._typing import BoolArray, IntArray, RandomState
 from coad.exceptions import InputError
 
 if TYPE_CHECKING:
-    from coad.data.layout import Layout
     from coad.data.windows import Windows
 
 #: The fields that hold one value a row.
@@ -75,20 +74,6 @@ class Pairs:
         values |= {"s_names": tuple(s_names), "q_names": tuple(q_names), "windows": windows}
         for name, value in values.items():
             object.__setattr__(self, name, value)
-
-    @classmethod
-    def from_frame(cls, frame: Any, layout: Layout) -> Pairs:
-        """Pairs from a pandas or Polars DataFrame, or a dict of arrays."""
-        from coad.data.read import pairs_from_frame
-
-        return pairs_from_frame(frame, layout)
-
-    @classmethod
-    def from_files(cls, source: Any, layout: Layout) -> Pairs:
-        """Pairs from a file, a folder, a glob, or several; see :func:`coad.data.read_pairs`."""
-        from coad.data.read import read_pairs
-
-        return read_pairs(source, layout)
 
     def __len__(self) -> int:
         return len(self.s)

@@ -82,6 +82,10 @@ class KindModel:
         near = np.linalg.norm(z - self.typical[best], axis=1) <= _FAR * self.radius[best]
         return np.where(near, best, NOISE)
 
+    def kinds_of(self, det: CoAD, s: Any, q: Any, context: Any) -> IntArray:
+        """The kind of each of these rows, all of them events, as ``det`` sees them."""
+        return self.assign(event_features(det, s, q, context))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {name: value.tolist() for name, value in vars(self).items()}

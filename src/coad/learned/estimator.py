@@ -4,50 +4,38 @@ from __future__ import annotations
 
 import copy
 import logging
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from coad._typing import ArrayLike, BoolArray, FloatArray
-from coad.exceptions import InputError, NoCoincidenceWarning, NotFittedError
+from coad.exceptions import InputError, NotFittedError
+from coad.learned import dismissal, saving
+from coad.learned.context import joined_context
+from coad.learned.fitting import fit_model
 from coad.learned.objective import Preset
-from coad.learned.scaling import Scaler
-from coad.learned.training.configure import (
-    blueprints_for,
-    checked_betas,
-    seed_of,
-    settings_for,
-    warn_of_small_batches,
-)
-from coad.learned.training.duo import StoredRows
-from coad.learned.training.heads import plausible_rate, train_heads
+from coad.learned.training.heads import plausible_rate
 from coad.learned.training.inputs import (
     as_context,
     as_fitted,
-    as_pair,
     check_kind_of_context,
-    names_of,
-    reject_constant,
     scaled_blocks,
     unpacked,
-    warn_of_held_rows,
     warn_of_unseen_contexts,
-    warn_of_wild_values,
 )
 from coad.learned.training.judge import Evaluation, RowScores, judge
-from coad.learned.training.model import Fitted, SeedReport, absorb
-from coad.learned.training.split import Split, hold_out, new_rows
-from coad.learned.training.trainer import Augment, Schedule
+from coad.learned.training.model import Fitted, SeedReport, absorb, reaches
+from coad.learned.training.settings import Augment, Schedule
+from coad.learned.training.split import Split
+from coad.thresholds.selection import select_thresholds
 
-__all__ = ["CoAD", "Fitted", "load"]
+__all__ = ["CoAD", "Fitted"]
 
 log = logging.getLogger(__name__)
-
-LEAST_ROWS = 50
 
 
 class CoAD(BaseEstimator):  # type: ignore[misc]
@@ -183,61 +171,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         the inputs are scaled, within each regime. Regimes that training did not see are scaled
         like all rows together. With ``checkpoint`` set, an interrupted fit goes on where it was.
         """
-        betas = checked_betas(self)
-        self.names_s_, self.names_q_ = names_of(s, q)
-        self.layout_ = None
-        s, q, context, group, time = unpacked(s, q, context, group, time)
-        rows_s, rows_q = as_pair(s, q, least=LEAST_ROWS)
-        self.context_ = None
-        if self.context is not None:
-            from coad.modes.context import fitted_context
-
-            self.context_ = fitted_context(self.context, s, q, group=group, time=time)
-        labels = as_context(self._known(s, q, context), len(rows_s))
-        reject_constant(rows_s, "s")
-        reject_constant(rows_q, "q")
-        seed = seed_of(self.random_state)
-        rng = np.random.default_rng(seed)
-        split_labels = {"random": None, "group": group, "time": time}.get(self.split)
-        new = new_rows(rows_s, rows_q)
-        among = None if new is None else np.flatnonzero(new)
-        if new is not None:
-            warn_of_held_rows(new, "only the first of each is learned from", least=LEAST_ROWS)
-        train, held = hold_out(len(rows_s), self.validation, self.split, split_labels, rng, among)
-        blueprints = blueprints_for(self.net, rows_s.shape[1:], rows_q.shape[1:])
-        self.scaler_s_, self.scaler_q_ = (
-            Scaler.fit(x, labels, train) if self.scale else None for x in (rows_s, rows_q)
-        )
-        warn_of_wild_values(self.scaler_s_, "s", self.names_s_)
-        warn_of_wild_values(self.scaler_q_, "q", self.names_q_)
-        self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
-        self.contexts_ = None if labels is None else np.unique(labels).tolist()
-        codes = None if labels is None else np.unique(labels, return_inverse=True)[1]
-        self.validation_rows_ = held
-        settings, heads = settings_for(self, betas, len(train), len(held), seed, blueprints)
-        # Fancy indexing of the whole would double the memory; rows are taken and scaled batch by batch.
-        scalers = (self.scaler_s_, self.scaler_q_)
-        parts = [StoredRows((rows_s, rows_q), scalers, index, labels, codes) for index in (train, held)]
-        found = train_heads(self, blueprints, settings, heads, (parts[0], parts[1]), betas)
-        self.alpha_, self.alpha_how_ = found.alpha, found.how
-        self.fitted_, self.history_, self.plan_ = found.fitted, found.histories, found.plan
-        self.random_state_, self.blueprints_ = seed, blueprints
-        self.dismissed_, self.kinds_ = (), None
-        for beta, own in found.fitted.items():
-            if own.scorer_s.net.members > 1 and own.status != "no coincidence":
-                # Each start was trained to be decided at one half; their mean was not.
-                view = self.at(beta)
-                p_s, p_q = view.confidences(rows_s, rows_q, context)
-                pair = view._searched(p_s, p_q, beta, labels, alpha=self.alpha, n_permutations=0)
-                own.thresholds = pair if np.isfinite(pair).all() else None
-            if own.status == "no coincidence":
-                warnings.warn(
-                    f"no coincidence found for beta = {beta:g}: shuffled pairings do as well on the "
-                    f"{len(held):,} held-out rows (p = {own.p_value:.3g}); nothing will be flagged",
-                    NoCoincidenceWarning,
-                    stacklevel=2,
-                )
-        warn_of_small_batches(settings.batch_size, self.alpha_)
+        fit_model(self, s, q, context=context, group=group, time=time)
         return self
 
     # What a fitted detector says.
@@ -300,9 +234,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         own = self._only()
         if own.status == "no coincidence":
             return np.zeros(len(p_s), dtype=bool)
-        if own.thresholds is not None:
-            return np.asarray((p_s > own.thresholds[0]) & (p_q > own.thresholds[1]))
-        return np.asarray(p_s * p_q > own.threshold)
+        return reaches(p_s, p_q, own.threshold, own.thresholds)
 
     def latent(self, s: Any, q: Any = None, context: Any = None) -> tuple[FloatArray, FloatArray]:
         """What the last layer of each network is given, for pictures of the latent spaces."""
@@ -343,7 +275,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
     def set_threshold(
         self, product: float | None = None, *, p_s: float | None = None, p_q: float | None = None
     ) -> CoAD:
-        """Flag where p_s·p_q exceeds ``product``, or where both exceed their own threshold."""
+        """Flag where p_s·p_q reaches ``product``, or where both reach their own threshold."""
         own = self._only()
         if product is not None and p_s is None and p_q is None:
             own.threshold, own.thresholds = _unit(product, "product"), None
@@ -369,12 +301,9 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         self, p_s: FloatArray, p_q: FloatArray, beta: float, labels: Any, **options: Any
     ) -> tuple[float, float]:
         """The exact best thresholds of given confidences; ``options`` as in ``select_thresholds``."""
-        from coad.thresholds.selection import select_thresholds
-
         own = {"alpha": self.alpha_, "random_state": self.random_state_, **options}
         found = select_thresholds(p_s, p_q, beta=beta, context=labels, **own)
-        # There, a row is flagged from the threshold on; here, above it.
-        return float(np.nextafter(found.threshold_s, -1.0)), float(np.nextafter(found.threshold_q, -1.0))
+        return found.threshold_s, found.threshold_q
 
     def dismiss(self, kind: int, s: Any = None, q: Any = None, *, context: Any = None) -> CoAD:
         """Leave events of a kind out from now on (:func:`coad.events.kinds.find_kinds` numbers them).
@@ -382,16 +311,12 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         With rows given, α and the thresholds are tuned again without that kind, so that the next
         one comes up. See :meth:`refit` for networks that never saw it.
         """
-        from coad.events.dismissal import dismiss
-
-        dismiss(self, kind, s, q, context)
+        dismissal.dismiss(self, kind, s, q, context)
         return self
 
     def is_dismissed(self, s: Any, q: Any = None, context: Any = None) -> BoolArray:
         """Which rows are events of a dismissed kind."""
-        from coad.events.dismissal import is_dismissed
-
-        return is_dismissed(self, s, q, context)
+        return dismissal.is_dismissed(self, s, q, context)
 
     def refit(self, s: Any, q: Any = None, *, context: Any = None) -> CoAD:
         """A new detector with the same settings, trained on the rows that are of no dismissed kind.
@@ -401,10 +326,13 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         knows of none (``dismissed_`` is empty) and may flag some of them in new data: ask this
         one's :meth:`is_dismissed` about those.
         """
-        from coad.events.dismissal import refit
+        return dismissal.refit(self, s, q, context)
 
-        return refit(self, s, q, context)
-
+    #: What :meth:`fit` found: for each β, the anomaly rate and where it comes from, the rows held out.
+    fitted_: dict[float, Fitted]
+    alpha_: float
+    alpha_how_: str
+    validation_rows_: NDArray[np.int64]
     #: Coincidence that looks like a shared regime is no event here, and is said to be suspect.
     expects_regimes = False
     #: The columns of the fit, if it was on tables.
@@ -412,7 +340,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
     names_q_: tuple[str, ...] | None = None
     #: How the command line reads files for this model (the text of ``layout.json``), if it was made there.
     layout_: str | None = None
-    #: Kinds that were dismissed; see :mod:`coad.events.dismissal`. ``kinds_`` is what :func:`find_kinds` found last.
+    #: Kinds that were dismissed; see :mod:`coad.learned.dismissal`. ``kinds_`` is what :func:`find_kinds` found last.
     dismissed_: tuple[Any, ...] = ()
     kinds_: Any = None
 
@@ -433,9 +361,14 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
 
     def save(self, folder: str | Path) -> None:
         """Write the model as a folder of safetensors and JSON; see :func:`coad.load`."""
-        from coad.learned.artifact import save
+        saving.save(self, Path(folder))
 
-        save(self, Path(folder))
+    @classmethod
+    def from_facts(
+        cls, facts: dict[str, Any], tensors: dict[str, Any], nets: Any = None, **classes: Any
+    ) -> CoAD:
+        """A model as it was when :meth:`save` wrote these; see :func:`coad.load`."""
+        return saving.restore(cls(), facts, tensors, nets, **classes)
 
     # Below: checks and small steps.
 
@@ -451,8 +384,6 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         """The context of each row: given, discovered by ``context_``, or both."""
         if getattr(self, "context_", None) is None:
             return context
-        from coad.modes.context import joined_context
-
         return joined_context(self.context_, s, q, context)
 
     def _check_fitted(self) -> None:
@@ -466,13 +397,6 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
                 f"this detector holds several beta; choose one with at(beta): {_list(self.fitted_)}"
             )
         return next(iter(self.fitted_.values()))
-
-
-def load(folder: str | Path, nets: Any = None) -> Any:
-    """Read a model that ``save`` wrote (CoAD or CoincidenceModes); ``nets`` only for networks of your own."""
-    from coad.learned.artifact import load as load_folder
-
-    return load_folder(Path(folder), nets)
 
 
 def _unit(value: float, name: str) -> float:

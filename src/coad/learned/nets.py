@@ -1,9 +1,7 @@
-"""The networks: a description, and many copies of it trained side by side.
+"""The networks: many copies of one description (:mod:`coad.learned.net_spec`) trained side by side.
 
-A :class:`NetSpec` says what a network is (convolutions, then fully-connected layers, then one
-logit); it is plain data, so a saved model needs no class of the user's. :class:`StackedNet`
-holds several *members* (seeds) of one description with their parameters stacked, so that a
-step of all of them is a few large operations instead of many small ones.
+:class:`StackedNet` holds several *members* (starts) of one description with their parameters
+stacked, so that a step of all of them is a few large operations instead of many small ones.
 :class:`LoopedNet` does the same job for modules that the user wrote, one after the other.
 """
 
@@ -13,8 +11,7 @@ import copy
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -22,125 +19,9 @@ from torch import Tensor, nn
 
 from coad.exceptions import InputError
 from coad.learned.batch_last import ConvolutionStack, convolve
+from coad.learned.net_spec import Layout, NetSpec
 
-__all__ = ["Conv", "Layout", "LoopedNet", "NetSpec", "NormalisedHead", "StackedNet", "default_spec", "preset"]
-
-#: How convolutions lay out their data: as PyTorch does by default, its channels-last kernels,
-#: or our own for few channels (:mod:`coad.learned.batch_last`).
-Layout = Literal["default", "channels_last", "batch_last"]
-
-
-@dataclass(frozen=True)
-class Conv:
-    """One convolution (1-D or 2-D, by the input) followed by a ReLU."""
-
-    channels: int
-    kernel: int
-    stride: int = 1
-    padding: int = 0
-
-
-@dataclass(frozen=True)
-class NetSpec:
-    """Convolutions, then fully-connected layers, each with a ReLU, then one logit.
-
-    >>> NetSpec(hidden=(16, 8)).sizes((5,))
-    [(5,), (16,), (8,)]
-    >>> preset("mnist")[0].sizes((1, 25, 25))[-3:]
-    [(490,), (8,), (8,)]
-    """
-
-    convs: tuple[Conv, ...] = ()
-    hidden: tuple[int, ...] = (8, 8)
-
-    def sizes(self, input_shape: Sequence[int]) -> list[tuple[int, ...]]:
-        """The input shape of each layer, as the paper's figures list them."""
-        shape = tuple(input_shape)
-        if self.convs and len(shape) not in (2, 3):
-            raise InputError(
-                f"a convolutional network needs (n, channels, time) or (n, channels, height, width) "
-                f"input, but a row has shape {shape}"
-            )
-        sizes = [shape]
-        for conv in self.convs:
-            space = tuple((x + 2 * conv.padding - conv.kernel) // conv.stride + 1 for x in shape[1:])
-            if min(space) < 1:
-                raise InputError(
-                    f"input {tuple(input_shape)} is too small for this network: a convolution of kernel "
-                    f"{conv.kernel} meets {shape[1:]}; use a smaller kernel or longer windows"
-                )
-            shape = (conv.channels, *space)
-            sizes.append(shape)
-        if len(shape) > 1:
-            sizes[-1 if self.convs else 0] = shape = (math.prod(shape),)
-        for width in self.hidden:
-            sizes.append((width,))
-        return sizes
-
-    def work(self, input_shape: Sequence[int]) -> float:
-        """Multiplications of the convolutions for each input value.
-
-        >>> round(preset("mnist")[0].work((1, 25, 25))), round(preset("rf")[1].work((14, 1000)))
-        (3622, 71)
-        """
-        shape, total = tuple(input_shape), 0
-        for conv in self.convs:
-            space = [(x + 2 * conv.padding - conv.kernel) // conv.stride + 1 for x in shape[1:]]
-            total += math.prod(space) * conv.channels * shape[0] * conv.kernel ** len(space)
-            shape = (conv.channels, *space)
-        return total / math.prod(input_shape)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> NetSpec:
-        """The inverse of :meth:`to_dict`."""
-        return cls(tuple(Conv(**conv) for conv in data["convs"]), tuple(int(x) for x in data["hidden"]))
-
-
-def preset(name: str) -> tuple[NetSpec, NetSpec]:
-    """The paper's networks (s, q): ``"mnist"``, ``"milling"`` or ``"rf"``.
-
-    >>> spec_s, spec_q = preset("rf")
-    >>> spec_s.sizes((1, 50)), spec_q.sizes((14, 1000))[1:3]
-    ([(1, 50), (5, 41), (160,), (6,), (6,)], [(15, 197), (540,)])
-    """
-    if name == "mnist":
-        both = NetSpec(tuple(Conv(10, 5, stride, 2) for stride in (1, 1, 2, 2)), (8, 8))
-        return both, both
-    if name == "milling":
-        both = NetSpec((Conv(10, 5, 1, 2), Conv(10, 5, 1, 2)), (8, 8))
-        return both, both
-    if name == "rf":
-        return NetSpec((Conv(5, 10),) * 2, (6, 6)), NetSpec((Conv(15, 20, 5),) * 2, (6, 6))
-    raise InputError(f"unknown network {name!r}; the paper's are 'mnist', 'milling' and 'rf'")
-
-
-def default_spec(input_shape: Sequence[int]) -> NetSpec:
-    """A network that suits the shape of one row.
-
-    >>> default_spec((12,))
-    NetSpec(convs=(), hidden=(32, 16))
-    >>> len(default_spec((3, 200)).convs), len(default_spec((1, 28, 28)).convs)
-    (3, 3)
-    """
-    shape = tuple(input_shape)
-    if len(shape) == 1:
-        return NetSpec(hidden=(32, 16))
-    if len(shape) not in (2, 3):
-        raise InputError(
-            f"each row has shape {shape}; coad takes (n, features), (n, channels, time) or (n, c, h, w)"
-        )
-    smallest = min(shape[1:])
-    if smallest < 8:
-        return NetSpec(hidden=(32, 16))
-    if len(shape) == 2:
-        # Strides bring the length below about 32, so that the first full layer stays small.
-        strides = [2 if smallest / 2**i > 32 else 1 for i in range(3)]
-        return NetSpec(tuple(Conv(16, 5, stride, 2) for stride in strides), (16, 16))
-    return NetSpec(tuple(Conv(12, 5, stride, 2) for stride in (1, 2, 2)), (16, 16))
+__all__ = ["LoopedNet", "NormalisedHead", "StackedNet"]
 
 
 class StackedNet(nn.Module):

@@ -30,6 +30,7 @@ from coad.learned.training.inputs import (
 )
 from coad.learned.training.judge import Evaluation, RowScores, judge
 from coad.learned.training.split import new_rows
+from coad.modes import saving
 from coad.modes.catalogue import ModeTable
 from coad.modes.checks import (
     checked_modes,
@@ -308,10 +309,17 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
 
     def save(self, folder: str | Path) -> None:
         """Write the catalogue as a folder of safetensors and JSON; see :func:`coad.load`."""
-        from coad.modes.saving import save_modes
-
         self._check_fitted()
-        save_modes(self, Path(folder))
+        saving.save_modes(self, Path(folder))
+
+    def to_facts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What goes into JSON, and what into safetensors."""
+        return saving.modes_facts(self)
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any], tensors: dict[str, Any], nets: Any = None) -> CoincidenceModes:
+        """The inverse of :meth:`to_facts`."""
+        return saving.restore_modes(cls(), facts, tensors, nets)
 
     # Below: checks and small steps.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from coad._typing import ArrayLike, BoolArray, IntArray
 from coad.exceptions import InputError
-from coad.learned.nets import Conv, NetSpec, default_spec
+from coad.learned.net_spec import Conv, NetSpec, default_spec
 from coad.learned.training.configure import blueprints_for
 from coad.learned.training.model import Blueprint
 from coad.modes.inputs import FrontRows, neighbours

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from coad.learned.folder import blueprints_of, write_folder
 from coad.learned.scaling import Scaler
 from coad.learned.training.duo import Duo
 from coad.learned.training.model import Blueprint
@@ -20,7 +21,7 @@ from coad.modes.training import build
 if TYPE_CHECKING:
     from coad.modes.estimator import CoincidenceModes
 
-__all__ = ["KIND", "modes_facts", "rebuild_modes", "save_modes"]
+__all__ = ["KIND", "modes_facts", "restore_modes", "save_modes"]
 
 KIND = "modes"
 _NOT_SAVED = ("net", "random_state", "verbose")
@@ -29,8 +30,6 @@ _DEEPER = "deviations."
 
 def save_modes(model: CoincidenceModes, folder: Path) -> None:
     """Write ``folder``, replacing a model that is already there; all of it or nothing."""
-    from coad.learned.artifact import write_folder
-
     write_folder(folder, *modes_facts(model), model.layout_)
 
 
@@ -68,13 +67,12 @@ def modes_facts(model: CoincidenceModes) -> tuple[dict[str, Any], dict[str, torc
     return facts, tensors
 
 
-def rebuild_modes(facts: dict[str, Any], tensors: dict[str, torch.Tensor], nets: Any) -> CoincidenceModes:
-    """The inverse of :func:`modes_facts`."""
-    from coad.learned.artifact import blueprints_of
-    from coad.modes.estimator import CoincidenceModes
-
-    known = CoincidenceModes().get_params(deep=False)
-    model = CoincidenceModes(**{k: v for k, v in facts["settings"].items() if k in known})
+def restore_modes(
+    model: CoincidenceModes, facts: dict[str, Any], tensors: dict[str, torch.Tensor], nets: Any = None
+) -> CoincidenceModes:
+    """Fill ``model``, which is not fitted, with what :func:`modes_facts` gave."""
+    known = model.get_params(deep=False)
+    model.set_params(**{k: v for k, v in facts["settings"].items() if k in known})
     model.blueprints_ = blueprints_of(facts["nets"], nets)
     model.random_state_, model.p_value_ = int(facts["seed"]), float(facts["p_value"])
     model.reason_ = str(facts.get("reason", ""))
@@ -122,8 +120,6 @@ def _deviations_facts(own: Deviations) -> tuple[dict[str, Any], dict[str, torch.
 
 
 def _rebuilt_deviations(facts: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Deviations:
-    from coad.learned.artifact import blueprints_of
-
     blueprints = blueprints_of(facts["nets"], None)
     centres, maps = (
         [tensors[f"{_DEEPER}{name}.{side}"].numpy().copy() for side in "sq"] for name in ("centres", "map")

@@ -19,7 +19,8 @@ from coad.data.pairs import Pairs
 from coad.data.paths import file_kind, find_files
 from coad.exceptions import FileError, InputError
 from coad.workflows.evaluating import Judgement, judge, overlapping
-from coad.workflows.recipe import Clocks, Recipe, check_target, save_model
+from coad.workflows.model_folder import check_target, save_model
+from coad.workflows.recipe import Clocks, Recipe
 from coad.workflows.scoring import Source, rows_a_batch
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,8 @@ from coad.exceptions import NoCoincidenceWarning
 from coad.modes.catalogue import STABLE
 from coad.modes.estimator import CoincidenceModes
 from coad.workflows.fitting import Training, read_data, split_of
-from coad.workflows.recipe import Clocks, Recipe, check_target, save_model
+from coad.workflows.model_folder import check_target, save_model
+from coad.workflows.recipe import Clocks, Recipe
 from coad.workflows.scoring import Source
 
 __all__ = ["Choice", "ModesReport", "choose_method", "fit_modes_files"]
@@ -50,10 +52,11 @@ def fit_modes_files(
     training: Training,
     max_rare: float = 0.1,
     n_modes: int | None = None,
-    page: Path | None = None,
+    then: Callable[[CoincidenceModes, Pairs], None] | None = None,
 ) -> ModesReport:
-    """Fit a :class:`CoincidenceModes` on files, save it with its layout, and write the page if asked.
+    """Fit a :class:`CoincidenceModes` on files, save it with its layout.
 
+    ``then`` is called with the catalogue and its pairs, which may be on disk only as long as this runs.
     A catalogue of these files that was fitted to choose the method (``training.catalogue``) is taken as it is.
     """
     target = check_target(output)
@@ -66,10 +69,8 @@ def fit_modes_files(
         if model is None:
             model = _model(training, max_rare, n_modes).fit(pairs.with_group(_group(pairs, training)))
         save_model(model, data.recipe, target)
-        if page is not None:
-            from coad.report.page_modes import write_modes_page
-
-            write_modes_page(model, pairs, page)
+        if then is not None:
+            then(model, pairs)
         return ModesReport(model, data.recipe, data.summary, len(pairs))
 
 

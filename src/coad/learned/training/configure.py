@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from coad.exceptions import CoadWarning, InputError
-from coad.learned.nets import Layout, NetSpec, default_spec, preset
+from coad.learned.net_spec import Layout, NetSpec, default_spec, preset
 from coad.learned.training.model import Blueprint, as_source
-from coad.learned.training.trainer import Settings
+from coad.learned.training.settings import Settings
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD

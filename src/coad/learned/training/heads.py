@@ -13,7 +13,7 @@ import torch
 
 from coad._typing import FloatArray
 from coad.core.inference import MAX_PLAUSIBLE_RATE
-from coad.learned.nets import NetSpec
+from coad.learned.net_spec import NetSpec
 from coad.learned.training.configure import forced_plan
 from coad.learned.training.duo import Rows, fingerprint
 from coad.learned.training.judge import verdict
@@ -21,7 +21,7 @@ from coad.learned.training.model import Blueprint, Fitted, Scorer, SeedReport, f
 from coad.learned.training.null import p_value
 from coad.learned.training.parting import part
 from coad.learned.training.seeds import Run, estimated_alpha, report_seeds, train_seeds
-from coad.learned.training.trainer import Settings, Snapshot
+from coad.learned.training.settings import Settings, Snapshot
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD

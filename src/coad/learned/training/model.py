@@ -12,9 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from coad._typing import FloatArray
+from coad._typing import BoolArray, FloatArray
 from coad.exceptions import InputError
-from coad.learned.nets import LoopedNet, NetSpec, NormalisedHead, StackedNet
+from coad.learned.net_spec import NetSpec
+from coad.learned.nets import LoopedNet, NormalisedHead, StackedNet
 from coad.learned.scaling import Scaler
 
 __all__ = ["Blueprint", "Fitted", "Scorer", "SeedReport", "absorb", "as_source", "fold"]
@@ -103,6 +104,17 @@ class SeedReport:
     mu_q: float
     best_epoch: int
     epochs: int
+
+
+def reaches(p_s: FloatArray, p_q: FloatArray, product: float, each: tuple[float, float] | None) -> BoolArray:
+    """Where the confidences reach the threshold ``each`` of their own or, without these, that of their product.
+
+    >>> reaches(np.array([0.9, 0.8]), np.array([0.9, 0.5]), 0.5, None)
+    array([ True, False])
+    """
+    if each is not None:
+        return np.asarray((p_s >= each[0]) & (p_q >= each[1]))
+    return np.asarray(p_s * p_q >= product)
 
 
 class Fitted:

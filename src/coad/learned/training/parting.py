@@ -22,7 +22,8 @@ from coad.learned.training.model import Blueprint
 from coad.learned.training.plan import Plan
 from coad.learned.training.seeds import build_duo
 from coad.learned.training.selection import fbeta_of
-from coad.learned.training.trainer import Augment, Settings, Snapshot, Trainer
+from coad.learned.training.settings import Augment, Settings, Snapshot
+from coad.learned.training.trainer import Trainer
 
 __all__ = ["part"]
 

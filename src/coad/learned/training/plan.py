@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from coad.exceptions import FileError
-from coad.learned.nets import Layout, NetSpec
+from coad.learned.net_spec import Layout, NetSpec
 from coad.learned.objective import CoincidenceLoss
 from coad.learned.training.checkpoint import write_atomically
 from coad.learned.training.duo import Duo, Rows

@@ -17,7 +17,8 @@ from coad.learned.training.model import Blueprint, SeedReport
 from coad.learned.training.plan import Plan, choose_plan
 from coad.learned.training.progress import Progress
 from coad.learned.training.selection import COLLAPSED_BELOW, fbeta_of
-from coad.learned.training.trainer import Augment, Settings, Snapshot, Trainer
+from coad.learned.training.settings import Augment, Settings, Snapshot
+from coad.learned.training.trainer import Trainer
 
 __all__ = ["Run", "estimated_alpha", "report_seeds", "train_seeds"]
 

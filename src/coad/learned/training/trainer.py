@@ -14,9 +14,9 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,15 +24,16 @@ from torch import Tensor
 
 from coad.exceptions import CoadWarning, FileError, InputError
 from coad.learned.nets import LoopedNet
-from coad.learned.objective import CoincidenceLoss, Preset, sum_moments
+from coad.learned.objective import CoincidenceLoss, sum_moments
 from coad.learned.training.adam import Adam, Group
 from coad.learned.training.checkpoint import difference, plain, read_state, write_state
 from coad.learned.training.duo import SHIFTS, Duo, Rows, confidences, orient, settle
 from coad.learned.training.null import NullMaximum
 from coad.learned.training.selection import figures, selection_score
+from coad.learned.training.settings import Augment, Settings, Snapshot
 from coad.learned.training.thinning import thinned
 
-__all__ = ["Settings", "Snapshot", "Trainer"]
+__all__ = ["Trainer"]
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +41,6 @@ log = logging.getLogger(__name__)
 _FIRST_ALPHA = 0.2
 _LEAST_ALPHA = 0.01
 
-#: The learning rate over a run: rising for a tenth of the steps, then falling as a cosine to 0.
-Schedule = Literal["cosine", "constant"]
 _WARM_UP = 0.1
 #: α of the finite β starts at this part of itself and reaches it after half of the run: the surest
 #: coincidences first. At full α, F̂ has local optima that mark a noisy class too.
@@ -52,53 +51,6 @@ _LATELY = 5
 
 #: The part of a run during which the backward pass visits every row.
 _WHOLE_UNTIL = 0.1
-
-Augment = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a run is; a checkpoint belongs to exactly one of them."""
-
-    beta: tuple[float, ...]
-    alpha: float | None
-    epochs: int
-    batch_size: int
-    patience: int
-    seed: int
-    lr: float = 1e-3
-    preset: Preset = "robust"
-    lambda_wall: float | None = None
-    lambda_mag: float = 0.0
-    epoch_size: int | None = None
-    micro_batch: int | None = None
-    evaluate_every: int = 1
-    permutations: int = 199
-    margin: float = 0.0
-    jitter: float = 0.0
-    schedule: Schedule = "constant"
-    head_rate: float = 1.0
-    thinning: float = 0.0
-    fresh: bool = True  #: from random weights: α rises, and heads that point the wrong way are turned
-    estimated: bool = False  #: α is an estimate from below
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The best moment of one member for one β: its validation figures and its weights."""
-
-    seed: int
-    beta: float
-    epoch: int
-    epochs: int
-    true_positives: float
-    joint: float
-    mu_s: float
-    mu_q: float
-    correlation: float
-    null_maxima: tuple[float, ...]
-    alpha: float
-    weights: dict[str, Tensor]
 
 
 class Trainer:

@@ -22,8 +22,8 @@ from coad._typing import BoolArray, FloatArray, IntArray
 from coad.exceptions import InputError, NotFittedError
 from coad.learned.nets import NormalisedHead, StackedNet
 from coad.learned.training.configure import blueprints_for
+from coad.learned.training.settings import Augment
 from coad.learned.training.split import hold_out
-from coad.learned.training.trainer import Augment
 from coad.research.baselines.base import Array32
 
 __all__ = ["DeepCCA", "DeepMCA", "SupervisedNets"]

@@ -200,7 +200,7 @@ def _layout(files: list[str], columns: dict[str, str | None]) -> Any:
         if not all(Path(file).suffix.lower() in (".npz", ".h5", ".hdf5") for file in files):
             raise InputError("name the columns of the two inputs: --s and --q")
         given |= {"s": "s", "q": "q"}
-    patterns = {
+    patterns: dict[str, Any] = {
         name: tuple(part.strip() for part in value.split(",")) if name in ("s", "q", "context") else value
         for name, value in given.items()
     }

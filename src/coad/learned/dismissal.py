@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from sklearn.base import clone
 
-from coad._typing import BoolArray
-from coad.events.kind_features import event_features
-from coad.events.kinds import KindModel
+from coad._typing import BoolArray, IntArray
 from coad.exceptions import InputError
 from coad.learned.training.inputs import unpacked
+from coad.learned.training.model import reaches
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
 
 __all__ = ["Dismissed", "alpha_without", "dismiss", "is_dismissed", "refit"]
+
+
+class KindModel(Protocol):
+    """What tells the kind of an event: :class:`coad.events.kinds.KindModel`, which a room above this one makes."""
+
+    def kinds_of(self, det: CoAD, s: Any, q: Any, context: Any) -> IntArray:
+        """The kind of each row."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +41,6 @@ class Dismissed:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return vars(self) | {"model": self.model.to_dict()}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Dismissed:
-        """The inverse of :meth:`to_dict`."""
-        pair = data["thresholds"]
-        return cls(
-            int(data["kind"]),
-            KindModel.from_dict(data["model"]),
-            float(data["threshold"]),
-            None if pair is None else (float(pair[0]), float(pair[1])),
-        )
 
 
 def dismiss(det: CoAD, kind: int, s: Any, q: Any, context: Any) -> None:
@@ -90,13 +87,11 @@ def is_dismissed(det: CoAD, s: Any, q: Any, context: Any) -> BoolArray:
     p_s, p_q = det.confidences(s, q, context)
     now = det.decide(p_s, p_q)
     for one in det.dismissed_:
-        flagged = p_s * p_q > one.threshold
-        if one.thresholds is not None:
-            flagged = (p_s > one.thresholds[0]) & (p_q > one.thresholds[1])
+        flagged = reaches(p_s, p_q, one.threshold, one.thresholds)
         rows = np.flatnonzero((flagged | now) & ~result)
         if len(rows):
             labels = None if context is None else np.asarray(context)[rows]
-            kinds = one.model.assign(event_features(det, s[rows], q[rows], labels))
+            kinds = one.model.kinds_of(det, s[rows], q[rows], labels)
             result[rows[kinds == one.kind]] = True
     return result
 

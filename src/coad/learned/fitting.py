@@ -1,0 +1,95 @@
+"""The steps of a fit: check the rows, hold some out, scale, train, set thresholds, and tell what was found."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coad.exceptions import NoCoincidenceWarning
+from coad.learned.context import fitted_context
+from coad.learned.scaling import Scaler
+from coad.learned.training.configure import (
+    blueprints_for,
+    checked_betas,
+    seed_of,
+    settings_for,
+    warn_of_small_batches,
+)
+from coad.learned.training.duo import StoredRows
+from coad.learned.training.heads import train_heads
+from coad.learned.training.inputs import (
+    as_context,
+    as_pair,
+    names_of,
+    reject_constant,
+    unpacked,
+    warn_of_held_rows,
+    warn_of_wild_values,
+)
+from coad.learned.training.split import hold_out, new_rows
+
+if TYPE_CHECKING:
+    from coad.learned.estimator import CoAD
+
+__all__ = ["LEAST_ROWS", "fit_model"]
+
+LEAST_ROWS = 50
+
+
+def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: Any) -> None:
+    """See :meth:`coad.CoAD.fit`."""
+    betas = checked_betas(model)
+    model.names_s_, model.names_q_ = names_of(s, q)
+    model.layout_ = None
+    s, q, context, group, time = unpacked(s, q, context, group, time)
+    rows_s, rows_q = as_pair(s, q, least=LEAST_ROWS)
+    model.context_ = None
+    if model.context is not None:
+        model.context_ = fitted_context(model.context, s, q, group=group, time=time)
+    labels = as_context(model._known(s, q, context), len(rows_s))
+    reject_constant(rows_s, "s")
+    reject_constant(rows_q, "q")
+    seed = seed_of(model.random_state)
+    rng = np.random.default_rng(seed)
+    split_labels = {"random": None, "group": group, "time": time}.get(model.split)
+    new = new_rows(rows_s, rows_q)
+    among = None if new is None else np.flatnonzero(new)
+    if new is not None:
+        warn_of_held_rows(new, "only the first of each is learned from", least=LEAST_ROWS)
+    train, held = hold_out(len(rows_s), model.validation, model.split, split_labels, rng, among)
+    blueprints = blueprints_for(model.net, rows_s.shape[1:], rows_q.shape[1:])
+    model.scaler_s_, model.scaler_q_ = (
+        Scaler.fit(x, labels, train) if model.scale else None for x in (rows_s, rows_q)
+    )
+    warn_of_wild_values(model.scaler_s_, "s", model.names_s_)
+    warn_of_wild_values(model.scaler_q_, "q", model.names_q_)
+    model.shape_s_, model.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
+    model.contexts_ = None if labels is None else np.unique(labels).tolist()
+    codes = None if labels is None else np.unique(labels, return_inverse=True)[1]
+    model.validation_rows_ = held
+    settings, heads = settings_for(model, betas, len(train), len(held), seed, blueprints)
+    # Fancy indexing of the whole would double the memory; rows are taken and scaled batch by batch.
+    scalers = (model.scaler_s_, model.scaler_q_)
+    parts = [StoredRows((rows_s, rows_q), scalers, index, labels, codes) for index in (train, held)]
+    found = train_heads(model, blueprints, settings, heads, (parts[0], parts[1]), betas)
+    model.alpha_, model.alpha_how_ = found.alpha, found.how
+    model.fitted_, model.history_, model.plan_ = found.fitted, found.histories, found.plan
+    model.random_state_, model.blueprints_ = seed, blueprints
+    model.dismissed_, model.kinds_ = (), None
+    for beta, own in found.fitted.items():
+        if own.scorer_s.net.members > 1 and own.status != "no coincidence":
+            # Each start was trained to be decided at one half; their mean was not.
+            view = model.at(beta)
+            p_s, p_q = view.confidences(rows_s, rows_q, context)
+            pair = view._searched(p_s, p_q, beta, labels, alpha=model.alpha, n_permutations=0)
+            own.thresholds = pair if np.isfinite(pair).all() else None
+        if own.status == "no coincidence":
+            warnings.warn(
+                f"no coincidence found for beta = {beta:g}: shuffled pairings do as well on the "
+                f"{len(held):,} held-out rows (p = {own.p_value:.3g}); nothing will be flagged",
+                NoCoincidenceWarning,
+                stacklevel=3,
+            )
+    warn_of_small_batches(settings.batch_size, model.alpha_)

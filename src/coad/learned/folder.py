@@ -1,0 +1,214 @@
+"""One folder per model: weights in safetensors, everything else in JSON. No pickle, ever.
+
+``model.json`` carries the number of the format, the settings, scaling, thresholds, β, α, the input
+schema, versions, and checksums of the weights and of itself, so that a folder that was cut
+short, edited, or written by a newer coad is told apart from a good one. Nothing in a folder is
+ever executed; a network of the user's own class is only named, and must be handed to ``load``.
+
+=======  ==================================================================================
+format   what changed
+=======  ==================================================================================
+1        the first
+2        rows are flagged from a threshold on (``>=``); in format 1 they had to exceed it
+=======  ==================================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import platform
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+
+from coad import __version__
+from coad.exceptions import FileError, InputError
+from coad.learned.net_spec import NetSpec
+from coad.learned.training.model import Blueprint, as_source
+
+__all__ = ["FORMAT_VERSION", "Stored", "blueprints_of", "from_json", "read_folder", "to_json", "write_folder"]
+
+FORMAT_VERSION = 2
+_WEIGHTS, _FACTS = "model.safetensors", "model.json"
+#: How the command line reads files for the model, if it was made there; see :mod:`coad.workflows.recipe`.
+_LAYOUT = "layout.json"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a model folder holds: facts from JSON, tensors, and the text of its layout if it has one."""
+
+    facts: dict[str, Any]
+    tensors: dict[str, torch.Tensor]
+    layout: str | None
+
+
+def write_folder(
+    folder: Path, own: dict[str, Any], tensors: dict[str, torch.Tensor], layout: str | None = None
+) -> None:
+    """Facts and tensors of a model of any kind as a folder, and its layout if there is one; all of it or nothing."""
+    weights = save_tensors(tensors)
+    facts = {**to_json(own), **_header(), "weights_sha256": hashlib.sha256(weights).hexdigest()}
+    facts["checksum"] = _checksum(facts)
+    folder = folder.absolute()
+    if folder.exists() and not (
+        folder.is_dir() and (not any(folder.iterdir()) or (folder / _FACTS).exists())
+    ):
+        raise FileError(f"{folder} exists and is not a saved model; choose another name")
+    temporary = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        _write(temporary / _WEIGHTS, weights)
+        _write(temporary / _FACTS, json.dumps(facts, indent=1, allow_nan=False).encode())
+        if layout is not None:
+            _write(temporary / _LAYOUT, layout.encode())
+        _swap(temporary, folder)
+    except OSError as error:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+        raise FileError(
+            f"the model could not be saved to {folder}: {error.strerror or error}; it is still in memory"
+        ) from error
+
+
+def read_folder(folder: Path) -> Stored:
+    """Read and check what :func:`write_folder` wrote."""
+    facts = _read_facts(folder)
+    try:
+        weights = (folder / _WEIGHTS).read_bytes()
+    except OSError as error:
+        raise FileError(f"{folder / _WEIGHTS} cannot be read: {error.strerror or error}") from error
+    if hashlib.sha256(weights).hexdigest() != facts.get("weights_sha256"):
+        raise FileError(f"{folder / _WEIGHTS} is truncated or was changed: its checksum differs")
+    try:
+        tensors = load_tensors(weights)
+    except (ValueError, safetensors.SafetensorError) as error:
+        raise FileError(f"{folder / _WEIGHTS} does not hold the weights of a model ({error!r})") from error
+    return Stored(facts, tensors, _read_layout(folder / _LAYOUT))
+
+
+def _read_layout(path: Path) -> str | None:
+    """The layout as it stands; whether it makes sense is asked by what reads files."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path} cannot be read ({error})") from error
+
+
+def _header() -> dict[str, Any]:
+    return {
+        "format": "coad model",
+        "format_version": FORMAT_VERSION,
+        "versions": {
+            "coad": __version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    }
+
+
+def blueprints_of(described: list[dict[str, Any]], nets: Any) -> tuple[Blueprint, Blueprint]:
+    """The networks that a model's facts describe."""
+    found = []
+    for i, one in enumerate(described):
+        shape = tuple(int(x) for x in one["input_shape"])
+        if one["kind"] == "spec":
+            found.append(Blueprint(NetSpec.from_dict(one), shape))
+        elif nets is None:
+            raise InputError(
+                f"this model uses a network of your own ({one['name']}); "
+                "pass it: load(folder, nets=(net_s, net_q))"
+            )
+        else:
+            found.append(Blueprint(as_source(nets[i]), shape))
+    return found[0], found[1]
+
+
+def _read_facts(folder: Path) -> dict[str, Any]:
+    path = folder / _FACTS
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise FileError(
+            f"{folder} is not a saved model: {_FACTS} cannot be read ({error.strerror})"
+        ) from error
+    try:
+        facts = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{path} is truncated or not JSON ({error})") from error
+    if not isinstance(facts, dict) or facts.get("format") != "coad model":
+        raise FileError(f"{path} does not describe a model of coad")
+    version = facts.get("format_version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise FileError(
+            f"{folder} has format version {version!r}, this coad reads up to {FORMAT_VERSION}; "
+            "install a newer coad"
+        )
+    if facts.pop("checksum", None) != _checksum(facts):
+        raise FileError(f"{path} was changed after it was written: its checksum differs")
+    return facts
+
+
+def _checksum(facts: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _write(path: Path, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _swap(new: Path, folder: Path) -> None:
+    """Put ``new`` in the place of ``folder``; the old one is removed only afterwards."""
+    if not folder.exists():
+        os.replace(new, folder)
+        return
+    old = folder.with_name(f".{folder.name}.old.{os.getpid()}")
+    os.replace(folder, old)
+    try:
+        os.replace(new, folder)
+    except OSError:
+        os.replace(old, folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def to_json(value: Any) -> Any:
+    """JSON has no infinity and no NaN: ``inf`` becomes a string, what is undefined null."""
+    if isinstance(value, dict):
+        return {k: to_json(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(v) for v in value]
+    if isinstance(value, (float, np.floating)) and math.isinf(value):
+        return "inf"
+    if isinstance(value, (float, np.floating)) and math.isnan(value):
+        return None
+    if isinstance(value, np.generic):
+        return value.item()
+    return str(value) if isinstance(value, Path) else value
+
+
+def from_json(value: Any) -> Any:
+    """The inverse of :func:`to_json`, as far as there is one."""
+    if isinstance(value, list):
+        return [from_json(v) for v in value]
+    if isinstance(value, dict):
+        return {k: from_json(v) for k, v in value.items()}
+    return math.inf if value == "inf" else value

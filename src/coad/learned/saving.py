@@ -1,0 +1,154 @@
+"""A :class:`~coad.CoAD` as facts and tensors, and back; :mod:`coad.learned.folder` puts them into files."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from coad.learned.dismissal import Dismissed
+from coad.learned.folder import blueprints_of, from_json, to_json, write_folder
+from coad.learned.scaling import Scaler
+from coad.learned.training.model import Fitted, Scorer, SeedReport
+
+if TYPE_CHECKING:
+    from coad.learned.estimator import CoAD
+
+__all__ = ["restore", "save"]
+
+#: Settings that are not data, or that say nothing about a finished model.
+_NOT_SAVED = ("net", "augment", "checkpoint", "random_state", "verbose", "context")
+#: What the regimes of ``CoAD(context=...)`` are called in JSON, and the start of their tensors' names.
+_CONTEXT = "discovered"
+
+
+def save(model: CoAD, folder: Path) -> None:
+    """Write ``folder``, replacing a model that is already there; all of it or nothing."""
+    model._check_fitted()
+    tensors: dict[str, torch.Tensor] = {}
+    for i, own in enumerate(model.fitted_.values()):
+        for side, scorer in (("s", own.scorer_s), ("q", own.scorer_q)):
+            tensors |= {f"{i}.{side}.{k}": v.contiguous() for k, v in scorer.state_dict().items()}
+    facts = _facts(model)
+    if model.context_ is not None:
+        facts[_CONTEXT], inner = model.context_.to_facts()
+        tensors |= {f"{_CONTEXT}.{name}": value for name, value in inner.items()}
+    write_folder(folder, facts, tensors, model.layout_)
+
+
+def _facts(model: CoAD) -> dict[str, Any]:
+    settings = {k: v for k, v in model.get_params(deep=False).items() if k not in _NOT_SAVED}
+    return {
+        "metric": "F_hat = (1 + beta^2) (J - D) / (J + alpha beta^2)",
+        "settings": to_json(settings),
+        "alpha": model.alpha_,
+        "alpha_how": model.alpha_how_,
+        "seed": model.random_state_,
+        "schema": {
+            "s": {"row_shape": list(model.shape_s_), "dtype": "float32"},
+            "q": {"row_shape": list(model.shape_q_), "dtype": "float32"},
+            "contexts": model.contexts_,
+            "names": [model.names_s_, model.names_q_],
+        },
+        "scaling": [None if x is None else x.to_dict() for x in (model.scaler_s_, model.scaler_q_)],
+        "nets": [blueprint.to_dict() for blueprint in model.blueprints_],
+        "fitted": [
+            {
+                "beta": to_json(own.beta),
+                "seed": own.seed,
+                "p_value": own.p_value,
+                "status": own.status,
+                "threshold": own.threshold,
+                "thresholds": to_json(own.thresholds),
+                "columns": [own.scorer_s.column, own.scorer_q.column, own.scorer_s.net.outputs],
+                "heard": sorted(own.kept),
+                "seeds": [asdict(report) for report in own.seeds],
+            }
+            for own in model.fitted_.values()
+        ],
+        "dismissed": [to_json(one.to_dict()) for one in model.dismissed_],
+        "plan": model.plan_,
+        "history": to_json({str(seed): entries for seed, entries in model.history_.items()}),
+    }
+
+
+def restore(
+    model: CoAD,
+    facts: dict[str, Any],
+    tensors: dict[str, torch.Tensor],
+    nets: Any = None,
+    *,
+    context_class: Any,
+    kind_class: Any,
+) -> CoAD:
+    """Fill ``model``, which is not fitted, with what :func:`save` wrote.
+
+    ``context_class`` and ``kind_class`` make the regimes and the dismissed kinds again, which are at home in
+    rooms that this one does not know.
+    """
+    known = model.get_params(deep=False)
+    model.set_params(**{k: from_json(v) for k, v in facts["settings"].items() if k in known})
+    model.blueprints_ = blueprints_of(facts["nets"], nets)
+    model.alpha_, model.alpha_how_ = float(facts["alpha"]), str(facts["alpha_how"])
+    model.random_state_, model.plan_ = int(facts["seed"]), facts["plan"]
+    model.history_ = {int(seed): entries for seed, entries in from_json(facts.get("history", {})).items()}
+    model.shape_s_, model.shape_q_ = (tuple(facts["schema"][x]["row_shape"]) for x in "sq")
+    model.contexts_ = facts["schema"]["contexts"]
+    names = facts["schema"].get("names", (None, None))  # older models do not know them
+    model.names_s_, model.names_q_ = (None if one is None else tuple(one) for one in names)
+    model.scaler_s_, model.scaler_q_ = (None if x is None else Scaler.from_dict(x) for x in facts["scaling"])
+    model.context_ = None
+    if facts.get(_CONTEXT) is not None:
+        inner = _below(tensors, f"{_CONTEXT}.")
+        model.context = model.context_ = context_class.from_facts(facts[_CONTEXT], inner)
+    old = facts["format_version"] == 1
+    model.dismissed_ = tuple(_dismissed(one, kind_class, old) for one in facts.get("dismissed", ()))
+    model.fitted_ = {}
+    for i, own in enumerate(facts["fitted"]):
+        heard = [int(seed) for seed in own.get("heard", [own["seed"]])]
+        scorers = []
+        for j, (side, blueprint) in enumerate(zip("sq", model.blueprints_, strict=True)):
+            scorer = Scorer(blueprint.build([0] * len(heard), own["columns"][2]), own["columns"][j])
+            scorer.load_state_dict(_below(tensors, f"{i}.{side}."))
+            scorers.append(scorer.eval())
+        beta = float(from_json(own["beta"]))
+        model.fitted_[beta] = Fitted(
+            beta,
+            *scorers,
+            seeds=[SeedReport(**report) for report in own["seeds"]],
+            seed=int(own["seed"]),
+            p_value=float(own["p_value"]),
+            status=str(own["status"]),
+            threshold=_threshold(own["threshold"], old),
+            thresholds=_thresholds(own["thresholds"], old),
+            heard=heard,
+        )
+    return model
+
+
+def _below(tensors: dict[str, torch.Tensor], start: str) -> dict[str, torch.Tensor]:
+    """The tensors whose name begins with ``start``, without it."""
+    return {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
+
+
+def _dismissed(one: dict[str, Any], kind_class: Any, old: bool) -> Dismissed:
+    return Dismissed(
+        int(one["kind"]),
+        kind_class.from_dict(one["model"]),
+        _threshold(one["threshold"], old),
+        _thresholds(one["thresholds"], old),
+    )
+
+
+def _threshold(value: Any, old: bool) -> float:
+    """A threshold from which on rows are flagged; in format 1 they had to exceed it."""
+    number = float(from_json(value))
+    return float(np.nextafter(number, math.inf)) if old else number
+
+
+def _thresholds(pair: Any, old: bool) -> tuple[float, float] | None:
+    return None if pair is None else (_threshold(pair[0], old), _threshold(pair[1], old))

@@ -1,0 +1,122 @@
+"""Model folders: any kind of model, and how its files are read."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coad.exceptions import CoadError, FileError, InputError
+from coad.workflows.recipe import Recipe
+
+if TYPE_CHECKING:
+    from coad.learned.estimator import CoAD
+    from coad.modes.estimator import CoincidenceModes
+
+__all__ = ["check_target", "load", "load_detector", "load_model", "save_model"]
+
+_MODEL, _LAYOUT = "model.json", "layout.json"
+
+
+def load(folder: str | Path, nets: Any = None) -> CoAD | CoincidenceModes:
+    """Read a model that ``save`` wrote.
+
+    Parameters
+    ----------
+    folder : path
+        The folder.
+    nets : pair of torch modules, optional
+        The networks for s and for q, if they were your own: a folder only names them.
+
+    Returns
+    -------
+    CoAD or CoincidenceModes
+
+    >>> load("no such folder")
+    Traceback (most recent call last):
+    ...
+    coad.exceptions.FileError: no such folder is not a saved model: model.json cannot be read (No such file or directory)
+    """
+    from coad.events.kinds import KindModel
+    from coad.learned.estimator import CoAD
+    from coad.learned.folder import read_folder
+    from coad.modes.estimator import CoincidenceModes
+
+    stored = read_folder(Path(folder))
+    try:
+        model: CoAD | CoincidenceModes
+        if stored.facts.get("kind") == "modes":
+            model = CoincidenceModes.from_facts(stored.facts, stored.tensors, nets)
+        else:
+            model = CoAD.from_facts(
+                stored.facts, stored.tensors, nets, context_class=CoincidenceModes, kind_class=KindModel
+            )
+    except CoadError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
+        raise FileError(f"{folder} does not hold a model that coad can read ({error!r})") from error
+    model.layout_ = stored.layout
+    return model
+
+
+def check_target(folder: Path) -> Path:
+    """Refuse, before any work is done, a folder that holds something else than a model."""
+    folder = folder.absolute()
+    if folder.is_dir():
+        if any(folder.iterdir()) and not (folder / _MODEL).is_file():
+            raise FileError(
+                f"{folder} exists and holds no model; choose another --out, or remove it yourself"
+            )
+    elif folder.exists():
+        raise FileError(f"{folder} is a file; --out names a folder for the model")
+    parent = next(one for one in folder.parents if one.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise FileError(f"cannot write {folder}: no permission to write in {parent}")
+    return folder
+
+
+def save_model(model: CoAD, recipe: Recipe, folder: Path) -> None:
+    """Write the model and its recipe as one folder; an old model is replaced once the new one is complete.
+
+    The model keeps the recipe, so that it is still there if it is changed and saved from Python.
+    """
+    folder = check_target(folder)
+    model.layout_ = json.dumps(recipe.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+    model.save(folder)
+
+
+def load_model(folder: Path) -> tuple[CoAD, Recipe]:
+    """Read what :func:`save_model` wrote."""
+    if not folder.is_dir():
+        what = "is not a folder" if folder.exists() else "does not exist"
+        raise FileError(f"{folder} {what}; name the folder that coad fit wrote")
+    model = load(folder)
+    if model.layout_ is None:
+        raise FileError(
+            f"{folder} has no {_LAYOUT}: the model was not made by coad fit, so how to read files is not "
+            "known; use it from Python, coad.load(folder)"
+        )
+    path = folder / _LAYOUT
+    try:
+        values = json.loads(model.layout_)
+        if values["format"] != "coad layout":
+            raise ValueError("it is of another format")
+        return model, Recipe.from_dict(values)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise FileError(f"{path} does not describe a layout: {error}") from error
+        raise FileError(f"{path} is truncated or was changed ({error})") from error
+
+
+def load_detector(folder: Path) -> tuple[CoAD, Recipe]:
+    """As :func:`load_model`, for what only a detector of the binary method has: one β, one threshold, kinds of events."""
+    from coad.modes.estimator import CoincidenceModes
+
+    model, recipe = load_model(folder)
+    if isinstance(model, CoincidenceModes):
+        raise InputError(
+            f"{folder} is a catalogue of modes, which this command does not show; coad modes --page writes its page, "
+            "and coad score and coad evaluate take it"
+        )
+    return model, recipe
