@@ -8,8 +8,8 @@ from dataclasses import replace
 from benchmarks._results import record, table
 from benchmarks.mnist import collapsed_starts
 from coad.exceptions import CoadWarning
-from coad.research.experiments._learned import beta_text
 from coad.research.experiments.digits import RECIPES, reproduce_digits
+from coad.research.experiments.images import beta_text
 
 STARTS = 20
 
@@ -27,7 +27,7 @@ def run() -> None:
             warnings.simplefilter("ignore", CoadWarning)  # what collapsed is counted here
             result = reproduce_digits(recipe=recipe, frontier=frontier)
         for beta in result.scores:
-            starts = [row for row in result.seeds if row.beta == beta]
+            starts = [row for row in result.starts if row.beta == beta]
             figures = [row.fbeta_hat for row in starts]
             rows.append(
                 (

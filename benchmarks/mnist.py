@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from benchmarks._results import record, table
-from coad.research.experiments._learned import LearnedResult, beta_text
+from coad.research.experiments.images import ImageResult, beta_text
 from coad.research.experiments.mnist import PAPER_TABLE, reproduce_mnist
 
 HEAD = ("run", "β", "0", "1", "2", "3", "validation F̂ of the starts", "collapsed", "time, all β")
@@ -38,7 +38,7 @@ def measured(name: str, **settings: object) -> list[tuple[str, ...]]:
     cpu = after.user + after.system - before.user - before.system
     lines = []
     for beta in result.scores:
-        starts = [row for row in result.seeds if row.beta == beta]
+        starts = [row for row in result.starts if row.beta == beta]
         lines.append(
             (
                 name,
@@ -52,8 +52,8 @@ def measured(name: str, **settings: object) -> list[tuple[str, ...]]:
     return lines
 
 
-def collapsed_starts(result: LearnedResult, beta: float) -> int:
+def collapsed_starts(result: ImageResult, beta: float) -> int:
     """Starts that say nothing, or found less than half of what the best one did."""
-    own = [row for row in result.seeds if row.beta == beta]
+    own = [row for row in result.starts if row.beta == beta]
     best = max(row.fbeta_hat for row in own)
     return sum(min(row.mu_s, row.mu_q) < 0.005 or row.fbeta_hat < 0.5 * best for row in own)

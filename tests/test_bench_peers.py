@@ -12,10 +12,11 @@ from coad.__main__ import app
 from coad.data.pairs import Pairs
 from coad.exceptions import FileError, InputError
 from coad.research.baselines import registry
-from coad.research.commands.bench import verdict
 from coad.research.experiments import peers
 from coad.research.experiments.peer_data import BenchData, bench_data
-from coad.research.experiments.peers import PeersRun, Result, read_results, run_peers, summary, to_markdown
+from coad.research.experiments.peer_results import PeersRun, Result, read_results, summary
+from coad.research.experiments.peer_table import to_markdown, verdict
+from coad.research.experiments.peers import run_peers
 
 
 def toy(labelled: bool = True, n: int = 400) -> BenchData:
@@ -89,7 +90,7 @@ def test_data_without_labels_run_with_empty_columns():
 
 def test_the_better_strategy_is_the_one_that_is_named():
     rows = [
-        peers.Result("k", "d", "vae", strategy, split, None, ours, best, 0.5, 1.0)
+        Result("k", "d", "vae", strategy, split, None, ours, best, 0.5, 1.0)
         for split in range(2)
         for strategy, ours, best in (("Score & Stack", 0.4, 0.6), ("Stack & Score", None, 0.7 + 0.1 * split))
     ]
@@ -248,7 +249,7 @@ def test_files_with_gaps_labels_of_one_value_and_pages_of_another_kind_are_answe
     assert "--missing drop" in str(run(app, [*arguments, *page]).exception)
     assert run(app, [*arguments, *page, "--missing", "drop"]).exit_code == 0
     one = run(app, [*arguments, *page, "--missing", "drop", "--label", "one"])
-    assert "nothing to judge by" in str(one.exception)
+    assert "nothing can be evaluated" in str(one.exception)
     store = run(app, [*arguments, "--missing", "drop", "--out", str(tmp_path / "o.parquet")])
     assert "must end in .html" in str(store.exception)
 

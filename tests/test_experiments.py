@@ -15,9 +15,9 @@ pytest.importorskip("torch", reason="the learned mode needs torch")
 
 from coad.exceptions import FileError, InputError
 from coad.research.datasets.mnist import ImagePairs
-from coad.research.experiments._learned import DigitRow, LearnedResult, SeedRow, folded_pairs
 from coad.research.experiments.digits import RECIPES as DIGITS_RECIPES
 from coad.research.experiments.digits import reproduce_digits
+from coad.research.experiments.images import DigitRow, ImageResult, StartRow, folded_pairs
 from coad.research.experiments.mnist import PAPER_TABLE, RECIPES, reproduce_mnist
 
 needs_plotly = pytest.mark.skipif(
@@ -28,11 +28,11 @@ SMALL = dataclasses.replace(DIGITS_RECIPES["fast"], n_seeds=2, epochs=60)
 
 
 @pytest.fixture(scope="module")
-def digits_result() -> LearnedResult:
+def digits_result() -> ImageResult:
     return reproduce_digits(betas=(1.0,), recipe=SMALL, random_state=0)
 
 
-def made_result(page: Path | None = None) -> LearnedResult:
+def made_result() -> ImageResult:
     """A result with known numbers; nothing is trained."""
     rng = np.random.default_rng(0)
     digit = np.repeat(np.arange(4), 30)
@@ -40,12 +40,12 @@ def made_result(page: Path | None = None) -> LearnedResult:
     table = [
         DigitRow(beta, d, float(d > 0), 30, PAPER_TABLE[beta][d]) for beta in PAPER_TABLE for d in range(4)
     ]
-    seeds = [SeedRow(beta, 7, "ok", 0.6789, 0.2, 0.21, kept=True) for beta in PAPER_TABLE]
+    starts = [StartRow(beta, 7, "ok", 0.6789, 0.2, 0.21, kept=True) for beta in PAPER_TABLE]
     latent = rng.normal(size=(120, 8)) + digit[:, None]
-    return LearnedResult("MNIST", "fast", table, seeds, 12.0, 1000, digit, scores, 1.0, latent, latent, page)
+    return ImageResult("MNIST", "fast", table, starts, 12.0, 1000, digit, scores, 1.0, latent, latent)
 
 
-def test_digits_are_learned_without_labels(digits_result: LearnedResult) -> None:
+def test_digits_are_learned_without_labels(digits_result: ImageResult) -> None:
     zero, one, two, three = digits_result.flagged(1.0)
     assert zero <= 0.05
     assert one >= 0.9
@@ -53,7 +53,7 @@ def test_digits_are_learned_without_labels(digits_result: LearnedResult) -> None
     assert three <= 0.2
 
 
-def test_the_table_counts_what_the_scores_say(digits_result: LearnedResult) -> None:
+def test_the_table_counts_what_the_scores_say(digits_result: ImageResult) -> None:
     product = digits_result.scores[1.0]
     for row in digits_result.table:
         own = product[digits_result.digit == row.digit]
@@ -62,14 +62,14 @@ def test_the_table_counts_what_the_scores_say(digits_result: LearnedResult) -> N
         assert row.paper is None
 
 
-def test_the_kept_seed_is_the_best_by_validation(digits_result: LearnedResult) -> None:
-    assert len(digits_result.seeds) == SMALL.n_seeds
-    kept = [row for row in digits_result.seeds if row.kept]
+def test_the_kept_start_is_the_best_by_validation(digits_result: ImageResult) -> None:
+    assert len(digits_result.starts) == SMALL.n_seeds
+    kept = [row for row in digits_result.starts if row.kept]
     assert len(kept) == 1
-    assert kept[0].fbeta_hat == max(row.fbeta_hat for row in digits_result.seeds)
+    assert kept[0].fbeta_hat == max(row.fbeta_hat for row in digits_result.starts)
 
 
-def test_latent_rows_match_the_test_images(digits_result: LearnedResult) -> None:
+def test_latent_rows_match_the_test_images(digits_result: ImageResult) -> None:
     assert digits_result.latent_s.shape[0] == digits_result.latent_q.shape[0] == len(digits_result.digit)
 
 
@@ -97,7 +97,7 @@ def test_an_unknown_beta_is_an_error() -> None:
     ("change", "words"),
     [
         ({"preset": "slow"}, "'fast'"),
-        ({"seeds": 0}, "at least 1"),
+        ({"starts": 0}, "at least 1"),
         ({"betas": ()}, "at least one beta"),
         ({"betas": (1.0, 1.0)}, "each once"),
     ],
@@ -120,10 +120,10 @@ def test_paper_table_and_presets_are_the_papers() -> None:
 
 @needs_plotly
 def test_the_page_holds_our_numbers_beside_the_papers_and_needs_no_network(tmp_path: Path) -> None:
-    from coad.research.figures.learned_page import write_result_page
+    from coad.research.figures.images import write_images_page
 
     path = tmp_path / "mnist.html"
-    write_result_page(made_result(), path)
+    write_images_page(made_result(), path)
     page = path.read_text(encoding="utf-8")
     without_script = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     for words in ("96.3 %", "99.6 %", "100.0 %", "0.6789", "β = ∞", "Latent spaces", "simplified model"):
@@ -134,7 +134,7 @@ def test_the_page_holds_our_numbers_beside_the_papers_and_needs_no_network(tmp_p
 
 @needs_plotly
 def test_violins_draw_every_beta_and_digit_within_the_unit_interval() -> None:
-    from coad.research.figures.learned import violin_figure
+    from coad.research.figures.images import violin_figure
 
     result = made_result()
     figure = violin_figure(result.scores, result.digit)
@@ -144,7 +144,7 @@ def test_violins_draw_every_beta_and_digit_within_the_unit_interval() -> None:
 
 @needs_plotly
 def test_latent_picture_separates_what_is_separate_and_survives_dead_units() -> None:
-    from coad.research.figures.learned import latent_figure
+    from coad.research.figures.images import latent_figure
 
     rng = np.random.default_rng(0)
     digit = np.repeat([0, 1], 40)
@@ -160,7 +160,7 @@ def test_latent_picture_separates_what_is_separate_and_survives_dead_units() -> 
 
 @needs_plotly
 def test_simplified_model_changes_its_best_labeling_with_beta() -> None:
-    from coad.research.figures.learned import simplified_model_figure
+    from coad.research.figures.images import simplified_model_figure
 
     figure = simplified_model_figure([0.05, 1.0, 100.0], marks=[0.05, math.inf])
     curves = np.array([trace.y for trace in figure.data])

@@ -27,9 +27,8 @@ from coad.research.experiments.milling import (
     held_out_cuts,
     motor_power,
     run_milling,
-    write_milling_page,
 )
-from coad.research.figures.milling import fit_sigmoid, wear_figure
+from coad.research.figures.milling import fit_sigmoid, wear_figure, write_milling_page
 
 SENSORS = FIELDS[7:]
 

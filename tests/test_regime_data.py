@@ -17,8 +17,8 @@ from coad.research.experiments.regimes import (
     RegimesRun,
     run_regimes,
     scaled_within,
-    write_regimes_page,
 )
+from coad.research.figures.regimes import write_regimes_page
 
 
 def data_root(name: str) -> Path:

@@ -1,6 +1,6 @@
-"""Peers behind one interface: what people use instead of coincidence, for comparison.
+"""Other anomaly detection methods behind one interface, for comparison.
 
 A method of one input has ``fit(x)`` and ``score(x)`` (high = anomalous) and is run on s, on q and on
-the stack of both; a method of two inputs has ``fit(s, q)`` and ``scores(s, q)``. The names are in
-:data:`coad.research.baselines.registry.METHODS`; :mod:`coad.research.baselines.strategies` judges them.
+both inputs stacked; a method of two inputs has ``fit(s, q)`` and ``scores(s, q)``. The names are in
+:data:`coad.research.baselines.registry.METHODS`; :mod:`coad.research.baselines.strategies` evaluates them.
 """

@@ -1,4 +1,4 @@
-"""The training loop that the deep peers of one input share."""
+"""The training loop shared by the deep methods of one input."""
 
 from __future__ import annotations
 
@@ -17,14 +17,25 @@ _BLOCK = 512
 
 
 class TorchScorer(ABC):
-    """A network trained on one input; a subclass says what it is, its loss and its score.
+    """Base class of a network trained on one input; a subclass defines network, loss and score.
 
-    After ``fit``: ``losses_`` (mean of each epoch) and ``moved_`` (how far the weights went, relative
-    to where they began), so that a run that did not learn is seen.
+    Parameters
+    ----------
+    epochs, batch_size, lr
+        Training settings; ``lr`` is the maximum of a one-cycle schedule.
+    random_state
+        Seed of weights, batches and noise.
+
+    Attributes
+    ----------
+    losses_
+        Mean loss of each epoch.
+    moved_
+        Norm of the change of the weights, relative to their initial norm: 0 if nothing was learned.
     """
 
     threshold_: float | None = None
-    #: Longer windows are averaged down to this many points.
+    #: Longer windows are averaged to at most this many points.
     points = 100
 
     def __init__(
@@ -37,23 +48,23 @@ class TorchScorer(ABC):
 
     @abstractmethod
     def build(self, channels: int, points: int) -> nn.Module:
-        """The network for series of this shape."""
+        """Build the network for series of this shape."""
 
     @abstractmethod
     def loss(self, net: Any, x: Tensor, generator: torch.Generator) -> Tensor:
-        """The loss of a batch (n, channels, points)."""
+        """Compute the loss of a batch (n, channels, points)."""
 
     @abstractmethod
     def row_scores(self, net: Any, x: Tensor, generator: torch.Generator) -> Tensor:
-        """One score a row, high for anomalies."""
+        """Compute one score per row, high for anomalies."""
 
     def prepare(self, net: Any, x: Tensor) -> None:  # noqa: B027 - most methods need no preparation
         """Called once before training."""
 
     def fit(self, x: Array32) -> TorchScorer:
-        """Train on all rows given."""
+        """Train on all rows."""
         if len(x) < 2:
-            raise InputError(f"{len(x)} rows are too few to learn from")
+            raise InputError(f"{len(x)} rows are too few for training; at least 2 are needed")
         series = torch.from_numpy(as_series(x, self.points))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.random_state)
@@ -63,7 +74,7 @@ class TorchScorer(ABC):
         first = _weights(net)
         steps = self.epochs * -(-len(series) // self.batch_size)
         optimiser = torch.optim.Adam(net.parameters(), lr=self.lr)
-        course = torch.optim.lr_scheduler.OneCycleLR(optimiser, self.lr, total_steps=steps + 1)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, self.lr, total_steps=steps + 1)
         self.losses_: list[float] = []
         net.train()
         for _ in range(self.epochs):
@@ -74,7 +85,7 @@ class TorchScorer(ABC):
                 loss.backward()  # type: ignore[no-untyped-call]
                 nn.utils.clip_grad_norm_(net.parameters(), 5.0)
                 optimiser.step()
-                course.step()
+                schedule.step()
                 total += loss.item() * len(index)
             self.losses_.append(total / len(series))
         net.eval()
@@ -84,7 +95,7 @@ class TorchScorer(ABC):
         return self
 
     def score(self, x: Array32) -> FloatArray:
-        """Scores of any rows of the same shape."""
+        """Score rows of the same shape as in ``fit``."""
         if not hasattr(self, "_net"):
             raise NotFittedError("this method is not fitted yet; call fit(x) first")
         series = torch.from_numpy(as_series(x, self.points))
@@ -93,7 +104,7 @@ class TorchScorer(ABC):
         return np.asarray(torch.cat(parts).double().numpy())
 
     def _after(self, x: Array32) -> None:  # noqa: B027 - most methods have none
-        """Called once after training, for methods with a threshold of their own."""
+        """Called once after training; sets ``threshold_`` of methods that have one."""
 
 
 def _weights(net: nn.Module) -> Tensor:

@@ -1,4 +1,4 @@
-"""What every peer has in common, and how rows are brought into shape for it."""
+"""The interfaces of all methods, and functions that reshape rows for them."""
 
 from __future__ import annotations
 
@@ -17,37 +17,38 @@ Array32 = NDArray[np.float32]
 
 @runtime_checkable
 class OneInput(Protocol):
-    """A method that looks at one input (or at a stack of two)."""
+    """A method of one input, or of two inputs stacked."""
 
-    #: The score from which the method itself calls a row anomalous; None if it has no rule for that.
+    #: Rows with at least this score are anomalous by the method's own rule; None if it has no rule.
     threshold_: float | None
 
     def fit(self, x: Array32) -> Any:
-        """Learn from rows (n, features) or (n, channels, points), scaled."""
+        """Fit to scaled rows (n, features) or (n, channels, points)."""
 
     def score(self, x: Array32) -> FloatArray:
-        """One score a row, high for anomalies."""
+        """Compute one score per row, high for anomalies."""
 
 
 @runtime_checkable
 class TwoInputs(Protocol):
-    """A method that looks at both inputs together.
+    """A method of both inputs.
 
-    ``label`` is for those that need labels, ``group`` for those that hold rows out: a group's together.
+    ``label`` is for methods that need labels; ``group`` for methods that hold rows out for validation,
+    which hold out whole groups.
     """
 
     def fit(self, s: Array32, q: Array32, label: Any = None, group: Any = None) -> Any:
-        """Learn from scaled rows."""
+        """Fit to scaled rows."""
 
     def scores(self, s: Array32, q: Array32) -> tuple[FloatArray, FloatArray]:
-        """A score for each input, high for anomalies."""
+        """Compute one score per row and input, high for anomalies."""
 
     def predict(self, s: Array32, q: Array32) -> BoolArray | None:
-        """The method's own decision; None if it has no rule for that."""
+        """Decide by the method's own rule; None if it has no rule."""
 
 
 def flat(x: NDArray[Any]) -> Array32:
-    """Rows of plain numbers.
+    """Flatten each row to a vector.
 
     >>> flat(np.zeros((3, 2, 5))).shape
     (3, 10)
@@ -56,9 +57,9 @@ def flat(x: NDArray[Any]) -> Array32:
 
 
 def stacked(s: NDArray[Any], q: NDArray[Any]) -> Array32:
-    """Both inputs as one: channels on top of each other, the shorter series stretched to the longer.
+    """Stack both inputs: channels are concatenated, and the shorter series is repeated to the longer length.
 
-    Rows that are not both series are flattened and put side by side.
+    Unless both inputs are series, their rows are flattened and concatenated.
 
     >>> stacked(np.zeros((3, 1, 50)), np.zeros((3, 14, 1000))).shape
     (3, 15, 1000)
@@ -75,7 +76,7 @@ def stacked(s: NDArray[Any], q: NDArray[Any]) -> Array32:
 
 
 def as_series(x: NDArray[Any], points: int = 100) -> Array32:
-    """(n, channels, points): flat rows become series of one point, long ones are averaged down.
+    """Reshape to (n, channels, points): flat rows become series of one point, long series are averaged.
 
     >>> as_series(np.zeros((3, 14, 1000))).shape, as_series(np.zeros((3, 6))).shape
     ((3, 14, 100), (3, 6, 1))
@@ -86,6 +87,6 @@ def as_series(x: NDArray[Any], points: int = 100) -> Array32:
     if step == 1:
         return np.ascontiguousarray(x, dtype=np.float32)
     length = x.shape[2] // step * step
-    # The last points count most in a window that was cut at a trigger: what does not fit goes in front.
+    # Surplus points are dropped at the start: in a triggered window the last points matter most.
     pooled = x[:, :, x.shape[2] - length :].reshape(len(x), x.shape[1], -1, step).mean(axis=3)
     return np.ascontiguousarray(pooled, dtype=np.float32)

@@ -14,17 +14,17 @@ from coad.research.baselines.rows import principal
 
 __all__ = ["CONTAMINATION", "Classical", "MultiModal"]
 
-#: The share of anomalies that PyOD must be told; the paper's value.
+#: The fraction of anomalies, which PyOD requires; the paper's value.
 CONTAMINATION = 0.17
 
 NAMES = ("ocsvm", "iforest", "lof", "kde", "gmm")
 
 
 class Classical:
-    """A detector of PyOD with its defaults, but for the contamination (0.17, as in the paper).
+    """A PyOD detector with its default settings, except for the contamination (0.17, as in the paper).
 
-    Rows of more than 100 numbers are reduced to 100 principal components first: kernels and
-    neighbours see the same distances but for noise, and the fit takes seconds, not hours.
+    Rows of more than 100 features are first reduced to 100 principal components: distances between rows
+    stay nearly the same, and the fit takes seconds instead of hours.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(300, 4)).astype(np.float32); x[:10] += 6
@@ -41,17 +41,17 @@ class Classical:
         self.random_state = random_state
 
     def fit(self, x: Array32) -> Classical:
-        """Reduce where needed, and fit the detector."""
+        """Reduce to principal components if needed, and fit the detector."""
         self._pca = principal(flat(x), self.random_state)
         self._detector = _detector(self.name, self.contamination, self.random_state)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # PyOD and scikit-learn announce changes of their own
+            warnings.simplefilter("ignore")  # deprecation warnings inside PyOD and scikit-learn
             self._detector.fit(_reduced(self._pca, x))
         self.threshold_ = float(self._detector.threshold_)
         return self
 
     def score(self, x: Array32) -> FloatArray:
-        """PyOD's decision function: high for anomalies."""
+        """Compute PyOD's decision function, high for anomalies."""
         if not hasattr(self, "_detector"):
             raise NotFittedError("this detector is not fitted yet; call fit(x) first")
         return _finite(self._detector.decision_function(_reduced(self._pca, x)))
@@ -60,7 +60,7 @@ class Classical:
 class MultiModal:
     """PyOD's ``MultiModalOD``: an ECOD for each input, standardised scores averaged.
 
-    Its one score judges both inputs at once, so it is given back for each of them.
+    It has a single joint score, which is returned for both inputs.
     """
 
     def __init__(self, *, contamination: float = CONTAMINATION, random_state: int = 0) -> None:
@@ -76,21 +76,21 @@ class MultiModal:
         except ImportError:
             raise CoadError("this PyOD has no MultiModalOD; version 3 or newer is needed") from None
         self._pca = [principal(flat(x), self.random_state) for x in (s, q)]
-        # ECOD, PyOD's parameter-free detector: the class has no default for the detectors it joins.
+        # MultiModalOD has no default detectors; ECOD is PyOD's parameter-free one.
         detectors = {name: ECOD(contamination=self.contamination) for name in ("s", "q")}
         self._detector = MultiModalOD(detectors, contamination=self.contamination)
         self._detector.fit(self._rows(s, q))
         return self
 
     def scores(self, s: Array32, q: Array32) -> tuple[FloatArray, FloatArray]:
-        """The joint score, twice."""
+        """Return the joint score twice."""
         if not hasattr(self, "_detector"):
             raise NotFittedError("this detector is not fitted yet; call fit(s, q) first")
         joint = _finite(self._detector.decision_function(self._rows(s, q)))
         return joint, joint
 
     def predict(self, s: Array32, q: Array32) -> BoolArray:
-        """Above the threshold that the contamination gave."""
+        """Flag rows above the threshold set by the contamination."""
         return np.asarray(self.scores(s, q)[0] > float(self._detector.threshold_))
 
     def _rows(self, s: Array32, q: Array32) -> dict[str, Any]:
@@ -115,8 +115,8 @@ def _detector(name: str, contamination: float, seed: int) -> Any:
     if name == "kde":
         return KDE(contamination=contamination)
     if name == "gmm":
-        # One component, PyOD's default, is a plain Gaussian; four make it a mixture. The floor on
-        # variances keeps a component from shrinking onto a few rows.
+        # PyOD's default of one component is a single Gaussian. The floor on variances keeps a
+        # component from collapsing onto a few rows.
         return GMM(n_components=4, reg_covar=1e-3, contamination=contamination, random_state=seed)
     raise InputError(f"unknown detector {name!r}; there are {', '.join(NAMES)}")
 
@@ -127,7 +127,7 @@ def _reduced(pca: Any, x: Array32) -> FloatArray:
 
 
 def _finite(score: Any) -> FloatArray:
-    """A density of 0 has no logarithm: it ranks above everything that has one."""
+    """Replace infinite scores (log of a zero density) by a value above all finite ones."""
     values: FloatArray = np.asarray(score, dtype=np.float64)
     good = np.isfinite(values)
     if good.all():

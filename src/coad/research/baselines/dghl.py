@@ -2,7 +2,7 @@
 
 A window is split into 1, 2 and 4 parts; each part of each level has its own latent vector, and those
 of a level are shared by the parts below it. Latents are found by Langevin dynamics for every
-batch (alternating back-propagation); the score is what the generator then still gets wrong.
+batch (alternating back-propagation); the score is the remaining reconstruction error.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["DGHL"]
 
 
 class DGHL(TorchScorer):
-    """Hierarchical latents, a convolutional generator, Langevin inference of short runs."""
+    """Hierarchical latents, a convolutional generator, inference by short Langevin runs."""
 
     latent, width, points = 8, 32, 64
     langevin_steps, step_size, precision = 15, 0.15, 400.0
-    #: Weight of the noise, below 1: at full weight a fresh generator hears nothing else, and never starts.
-    warmth = 0.3
-    #: Slopes are cut here, so that a run cannot diverge where the generator is steep.
-    steepest = 30.0
+    #: Weight of the Langevin noise, below 1: at full weight the noise dominates and training does not start.
+    noise_weight = 0.3
+    #: Gradients are clipped to this value, so that a Langevin run cannot diverge.
+    max_gradient = 30.0
 
     def build(self, channels: int, points: int) -> nn.Module:
         return _Generator(channels, points, self.latent, self.width)
@@ -42,8 +42,8 @@ class DGHL(TorchScorer):
 
     def _infer(self, net: Any, x: Tensor, generator: torch.Generator, *, final: bool = False) -> list[Tensor]:
         """z ~ p(z | x): noisy descent of ½|z|² + ½ precision · mean (x − G(z))²."""
-        # For scores the run starts in the middle, is twice as long and has no noise: the same row, the same score.
-        steps, noise = (2 * self.langevin_steps, 0.0) if final else (self.langevin_steps, self.warmth)
+        # For scores the run starts at 0, is twice as long and has no noise, so scores are deterministic.
+        steps, noise = (2 * self.langevin_steps, 0.0) if final else (self.langevin_steps, self.noise_weight)
         z = [noise * torch.randn((len(x), *shape), generator=generator) for shape in net.latent_shapes]
         half = 0.5 * self.step_size**2
         for _ in range(steps):
@@ -53,7 +53,7 @@ class DGHL(TorchScorer):
             slopes = torch.autograd.grad(energy, z)
             z = [
                 part
-                - half * slope.clamp(-self.steepest, self.steepest)
+                - half * slope.clamp(-self.max_gradient, self.max_gradient)
                 + noise * self.step_size * torch.randn(part.shape, generator=generator)
                 for part, slope in zip(z, slopes, strict=True)
             ]

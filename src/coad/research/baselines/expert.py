@@ -1,4 +1,4 @@
-"""A rule for RF stations, made by hand, its two limits set by labels (after Humble et al. 2022)."""
+"""An expert rule for RF stations whose two limits are set with labels (after Humble et al. 2022)."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from coad.thresholds.curves import beta_scan
 
 __all__ = ["RFExpert"]
 
-#: Points of the beam in which a change is too early to match, and that a moving mean takes.
+#: Initial points of the beam, where a change is too early to match, and points per block mean.
 _TOO_EARLY, _MEAN_OF = 160, 40
 
 
 class RFExpert:
-    """How far the last readings lie from those before; how far the beam's energy moves late in its window.
+    """Scores: deviation of the last readings from earlier ones, and range of the beam energy late in its window.
 
-    The energy is read from all monitors at once, along the direction in which they move together in labelled
-    events of the training rows: their dispersion, as an operator measures it with known changes of energy.
+    The energy is the projection of all monitors on their dispersion, which is estimated from the labelled events
+    of the training rows; an operator measures it with known changes of energy.
     """
 
     def fit(self, s: Array32, q: Array32, label: Any = None, group: Any = None) -> RFExpert:
-        """Estimate the dispersion, and set both limits, with labels."""
+        """Estimate the dispersion and set both limits with labels."""
         if label is None:
-            raise InputError("the expert rule is set by labels, and the data have none")
+            raise InputError("the expert rule needs labels, and the data have none")
         if s.ndim != 3 or q.ndim != 3 or q.shape[2] <= 2 * _TOO_EARLY or s.shape[2] < 20:
             raise InputError(
-                f"the expert rule knows RF windows, (n, 1, 50) and (n, 14, 1000), not {s.shape[1:]} and {q.shape[1:]}"
+                f"the expert rule needs RF windows, (n, 1, 50) and (n, 14, 1000), not {s.shape[1:]} and {q.shape[1:]}"
             )
         truth = np.asarray(label, dtype=bool)
-        # Within an event the largest common movement of the monitors is the dispersion.
+        # The first principal direction of the monitors within events is the dispersion.
         slow = _slow(q[truth])
         moved = slow - slow.mean(axis=2, keepdims=True)
         matrix = np.einsum("ict,idt->cd", moved, moved)
@@ -45,7 +45,7 @@ class RFExpert:
         return self
 
     def scores(self, s: Array32, q: Array32) -> tuple[FloatArray, FloatArray]:
-        """Readings against their median; spread of the late energy, robust against single readings."""
+        """Compute both scores; means of two extremes make them robust against single readings."""
         if not hasattr(self, "dispersion_"):
             raise NotFittedError("this rule is not fitted yet; call fit(s, q, label) first")
         readings = np.asarray(s[:, 0], dtype=np.float64)
@@ -59,13 +59,13 @@ class RFExpert:
         return score_s, np.asarray(high - low)
 
     def predict(self, s: Array32, q: Array32) -> BoolArray:
-        """Both beyond their limits."""
+        """Flag rows whose two scores reach their limits."""
         score_s, score_q = self.scores(s, q)
         return np.asarray((score_s >= self.limits_[0]) & (score_q >= self.limits_[1]))
 
 
 def _slow(q: Array32) -> NDArray[np.float64]:
-    """Means of thirds of a second: without most of the shot noise."""
+    """Block means of a third of a second, which remove most of the shot noise."""
     n, channels, points = q.shape
     length = points // _MEAN_OF * _MEAN_OF
     return np.asarray(q[:, :, points - length :].reshape(n, channels, -1, _MEAN_OF).mean(axis=3), np.float64)

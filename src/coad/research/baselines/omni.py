@@ -3,7 +3,7 @@
 The recognition network is a GRU over the window; each latent z_t depends on its state and on z_{t−1},
 and passes planar flows. The prior is a linear Gaussian state-space model, z_t = A z_{t−1} + noise. The
 generator is a GRU over the latents that gives mean and deviation of each x_t. The score is
-−log p(x | z); the method's own threshold is that of extreme values (peaks over threshold).
+−log p(x | z); the method's own threshold is set by extreme value theory (peaks over threshold).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Omni(nn.Module):
         self.output = nn.Linear(width, 2 * channels)
 
     def forward(self, x: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        """−log p(x | z) and the divergence of each row, both per number of the window."""
+        """−log p(x | z) and the divergence of each row, both divided by the size of the window."""
         state, _ = self.encoder(x)
         flows = self._flows()
         z = x.new_zeros(len(x), self.latent)
@@ -115,7 +115,7 @@ class _Omni(nn.Module):
 
 
 def _flown(flows: list[tuple[Tensor, Tensor, Tensor, Tensor]], z: Tensor) -> tuple[Tensor, Tensor]:
-    """z after all flows, and the logarithm of how much they stretch space there."""
+    """z after all flows, and the log determinant of their Jacobian."""
     log_det = z.new_zeros(len(z))
     for u, w, b, uw in flows:
         h = torch.tanh(z @ w + b)

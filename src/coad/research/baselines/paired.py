@@ -1,7 +1,7 @@
-"""Two networks trained together by another objective: correlation, covariance, or labels.
+"""Two networks trained jointly with another objective: correlation, covariance, or labels.
 
-The networks and the normalised head are CoAD's; the objective differs, and of two starts the one with
-the better objective is kept (CoAD may average its starts: ``ensemble``).
+The networks and the normalised head are those of CoAD; only the objective differs. Of two starts the one with
+the better objective is kept (CoAD can average its starts: ``ensemble``).
 Deep CCA maximises corr(p_s, p_q) (paper: akin to P̂), deep MCA cov(p_s, p_q) (akin to R̂), and
 the supervised networks (SNN) minimise the cross-entropy of p_s · p_q against labels.
 """
@@ -32,7 +32,23 @@ _BLOCK = 512
 
 
 class PairedNets(ABC):
-    """Train several starts side by side; keep the one with the best objective on held-out rows."""
+    """Base class: train several starts at once and keep the one with the best objective on held-out rows.
+
+    Parameters
+    ----------
+    net
+        Name or builder of the networks, as for :class:`~coad.learned.estimator.CoAD`.
+    epochs, least_steps
+        Number of epochs; more if they amount to fewer than ``least_steps`` training steps.
+    batch_size, lr
+        Batch size, and the maximum of a one-cycle learning rate schedule.
+    n_seeds
+        Number of starts.
+    augment
+        Applied to every training batch.
+    random_state
+        Seed of weights, held-out rows and batches.
+    """
 
     needs_labels = False
     sign_is_free = True  #: the objective is the same if both scores change their sign
@@ -60,35 +76,35 @@ class PairedNets(ABC):
 
     @abstractmethod
     def objective(self, z_s: Tensor, z_q: Tensor, label: Tensor) -> Tensor:
-        """What is minimised, one value for each start; the logits are (starts, n)."""
+        """Compute the loss of each start; the logits are (starts, n)."""
 
     def fit(self, s: Array32, q: Array32, label: Any = None, group: Any = None) -> PairedNets:
         """Train; a fifth of the rows (or of the groups) is held out to choose the epoch and the start."""
         if self.needs_labels and label is None:
             raise InputError("this method learns from labels, and the data have none")
-        rows = torch.from_numpy(np.ascontiguousarray(s, dtype=np.float32))
-        beam = torch.from_numpy(np.ascontiguousarray(q, dtype=np.float32))
-        truth = torch.zeros(len(rows)) if label is None else torch.from_numpy(np.asarray(label, np.float32))
+        all_s = torch.from_numpy(np.ascontiguousarray(s, dtype=np.float32))
+        all_q = torch.from_numpy(np.ascontiguousarray(q, dtype=np.float32))
+        truth = torch.zeros(len(all_s)) if label is None else torch.from_numpy(np.asarray(label, np.float32))
         pair = _Pair(self.net, s.shape[1:], q.shape[1:], [self.random_state + i for i in range(self.n_seeds)])
         first = torch.cat([p.detach().flatten().clone() for p in pair.parameters()])
-        train, held = (torch.from_numpy(part) for part in self._held_out(len(rows), group))
+        train, held = (torch.from_numpy(part) for part in self._held_out(len(all_s), group))
         generator = torch.Generator().manual_seed(self.random_state)
         size = min(self.batch_size, len(train))
-        # Few rows make few steps an epoch: as CoAD, it goes on until there were enough.
+        # With few rows an epoch has few steps; as in CoAD, the number of epochs is raised.
         epochs = max(self.epochs, -(-self.least_steps // (len(train) // size)))
         steps = epochs * (len(train) // size)
         optimiser = torch.optim.Adam(pair.parameters(), lr=self.lr)
-        course = torch.optim.lr_scheduler.OneCycleLR(optimiser, self.lr, total_steps=steps + 1)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, self.lr, total_steps=steps + 1)
         best, kept, self.losses_ = np.inf, copy.deepcopy(pair.state_dict()), []
         self._member = 0
         for _ in range(epochs):
             pair.train()
             total, batches = 0.0, 0
-            # A last batch that is not full would have a noisy correlation of its own.
+            # An incomplete last batch is dropped: its correlation would be noisy.
             for index in torch.split(train[torch.randperm(len(train), generator=generator)], size):
                 if len(index) < size:
                     continue
-                x, y = rows[index], beam[index]
+                x, y = all_s[index], all_q[index]
                 if self.augment is not None:
                     x, y = self.augment(x, y, generator)
                 z_s, z_q = pair(x, y)
@@ -96,11 +112,11 @@ class PairedNets(ABC):
                 optimiser.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
-                course.step()
+                schedule.step()
                 total, batches = total + loss.item() / self.n_seeds, batches + 1
             self.losses_.append(total / batches)
             with torch.no_grad():
-                value = self.objective(*_logits(pair, rows[held], beam[held]), truth[held])
+                value = self.objective(*_logits(pair, all_s[held], all_q[held]), truth[held])
             if float(value.min()) < best:
                 best, self._member = float(value.min()), int(value.argmin())
                 kept = copy.deepcopy(pair.state_dict())
@@ -110,8 +126,8 @@ class PairedNets(ABC):
         self._pair = pair
         self._sign = 1.0
         if not self.needs_labels:
-            # Neither objective says which side is anomalous: the rarer one, for both together.
-            z_s, z_q = self._own(rows, beam)
+            # Neither objective determines which sign is anomalous: take the rarer one.
+            z_s, z_q = self._own(all_s, all_q)
             self._sign = 1.0 if (z_s > 0).mean() + (z_q > 0).mean() <= 1 else -1.0
         return self
 
@@ -124,14 +140,14 @@ class PairedNets(ABC):
         return order[held:], order[:held]
 
     def scores(self, s: Array32, q: Array32) -> tuple[FloatArray, FloatArray]:
-        """The logits of both networks."""
+        """Compute the logits of both networks."""
         if not hasattr(self, "_pair"):
             raise NotFittedError("this method is not fitted yet; call fit(s, q) first")
         z_s, z_q = self._own(torch.from_numpy(np.asarray(s)), torch.from_numpy(np.asarray(q)))
         return self._sign * z_s, self._sign * z_q
 
     def predict(self, s: Array32, q: Array32) -> BoolArray | None:
-        """Only labels give a rule."""
+        """Return None: without labels there is no decision rule."""
         return None
 
     def _own(self, s: Tensor, q: Tensor) -> tuple[FloatArray, FloatArray]:
@@ -155,7 +171,7 @@ class DeepMCA(PairedNets):
 
 
 class SupervisedNets(PairedNets):
-    """The ceiling: the cross-entropy of p_s · p_q against labels (the paper's SNN)."""
+    """Minimise the cross-entropy of p_s · p_q with labels: an upper reference (the paper's SNN)."""
 
     needs_labels = True
     sign_is_free = False
@@ -165,7 +181,7 @@ class SupervisedNets(PairedNets):
         return -(label * log_p + (1 - label) * torch.log1p(-log_p.exp())).mean(1)
 
     def predict(self, s: Array32, q: Array32) -> BoolArray:
-        """p_s · p_q above one half."""
+        """Flag rows with p_s · p_q above one half."""
         z_s, z_q = self.scores(s, q)
         return np.asarray(np.logaddexp(0, -z_s) + np.logaddexp(0, -z_q) < np.log(2.0))
 
@@ -184,7 +200,7 @@ class _Pair(nn.Module):
 
 
 def _logits(pair: _Pair, s: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits of all starts at inference, a block at a time."""
+    """Logits of all starts in evaluation mode, computed in blocks."""
     pair.eval()
 
     def blocks() -> Iterator[tuple[Tensor, Tensor]]:

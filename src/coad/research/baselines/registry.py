@@ -1,4 +1,4 @@
-"""The names of all methods, and how each is made."""
+"""The names of all methods, and a constructor for each."""
 
 from __future__ import annotations
 
@@ -12,19 +12,33 @@ from coad.exceptions import InputError
 __all__ = ["COINCIDENT", "METHODS", "Method", "chosen_methods"]
 
 Kind = Literal["one input", "two inputs", "coincidence", "catalogue"]
-#: The kinds that are this project's own, not peers.
+#: The kinds that are methods of this project.
 COINCIDENT: tuple[Kind, ...] = ("coincidence", "catalogue")
 
 
 @dataclass(frozen=True)
 class Method:
-    """One row of the table.
+    """A method of the comparison.
 
-    ``labels`` says what it uses labels for in training ("" for nothing): such a method is a ceiling or
-    has an advantage, and is not a peer. ``only`` names the one data set that it is made for, ``slow`` one on which it
-    takes minutes: there it must be asked for by name. ``make(seed, quick, setting)`` gives a fresh, unfitted one; ``setting``
-    are the networks' (net, augment, epochs) for this data set. ``reduced`` ones see rows of many numbers by
-    their principal components (:class:`~coad.research.baselines.rows.Sides`).
+    Attributes
+    ----------
+    name, title
+        Name on the command line and in tables.
+    kind
+        Which inputs and outputs it has.
+    make
+        ``make(seed, quick, setting)`` returns a new, unfitted detector; ``setting`` are the network
+        settings (net, augment, epochs) of the data set.
+    labels
+        What it uses labels for in training: nothing (""), all rows ("all"), or to train on normal
+        rows only ("healthy").
+    only
+        The one data set it applies to; empty for all.
+    slow
+        A data set on which it takes minutes and runs only if it is named.
+    reduced
+        Whether rows with many features are reduced to principal components first
+        (:class:`~coad.research.baselines.rows.Sides`).
     """
 
     name: str
@@ -100,7 +114,7 @@ def _expert(seed: int, quick: bool, setting: dict[str, Any]) -> Any:
 def _coad(seed: int, quick: bool, setting: dict[str, Any]) -> Any:
     from coad.learned.estimator import CoAD
 
-    # The named data sets say themselves what is short but enough for them.
+    # The settings of a named data set take precedence: they are short but sufficient for it.
     own = {"epochs": 30, "n_seeds": 2, **setting} if quick else setting
     return CoAD(**own, random_state=seed)
 
@@ -137,9 +151,23 @@ METHODS: dict[str, Method] = {method.name: method for method in _ALL}
 
 
 def chosen_methods(names: Sequence[str], data: str, *, regimes: bool, labelled: bool) -> list[Method]:
-    """The methods named that make sense for these data; ``all`` stands for every one of them but slow ones.
+    """Select methods by name; ``all`` stands for every method that applies to the data, except slow ones.
 
-    A method that is asked for by name is kept, even if it must fail: its row will say why.
+    A method that is named is always selected, even if it cannot run: its row will state the error.
+
+    Parameters
+    ----------
+    names
+        Names of methods, or ``all``.
+    data
+        Name of the data set.
+    regimes, labelled
+        Whether the data have a context and labels.
+
+    Returns
+    -------
+    list of Method
+        In the order of the table.
 
     >>> [method.name for method in chosen_methods(["lof", "coad"], "rf", regimes=False, labelled=True)]
     ['coad', 'lof']
@@ -150,7 +178,7 @@ def chosen_methods(names: Sequence[str], data: str, *, regimes: bool, labelled: 
     """
     wanted = [name.strip().lower() for name in names if name.strip()]
     if not wanted:
-        raise InputError(f"no method was named; there are all, {', '.join(METHODS)}")
+        raise InputError(f"no method was named; choose all, {', '.join(METHODS)}")
     for name in wanted:
         if name != "all" and name not in METHODS:
             near = difflib.get_close_matches(name, [*METHODS, "all"], n=3, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""The rows of one split as the methods see them: scaled, stacked, reduced; each made once for all methods."""
+"""The rows of one split, scaled, stacked and reduced; each form is computed once for all methods."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from coad.research.baselines.base import Array32, flat, stacked
 
 __all__ = ["MAX_FEATURES", "Rows", "Sides", "principal", "scaled"]
 
-#: Rows of more numbers than this are reduced to as many principal components for kernels and neighbours.
+#: Rows with more features are reduced to this many principal components for kernel and neighbour methods.
 MAX_FEATURES = 100
 
 
 class Rows:
-    """Training and test rows; ``stack`` has both inputs as one, for methods of one input."""
+    """Training and test rows; ``stack`` holds both inputs stacked, for methods of one input."""
 
     def __init__(self, train: Pairs, test: Pairs, stack: tuple[Array32, Array32] | None = None) -> None:
         self.train, self.test = train, test
@@ -32,19 +32,19 @@ class Rows:
 
 
 class Sides:
-    """One split of a data set, as it is and as the methods see it."""
+    """One split of a data set: original, scaled and reduced rows."""
 
     def __init__(self, train: Pairs, test: Pairs, seed: int = 0) -> None:
         self.train, self.test, self.seed = train, test, seed
 
     @cached_property
     def scaled(self) -> Rows:
-        """Both inputs to mean 0 and deviation 1."""
+        """Both inputs, standardised."""
         return Rows(*scaled(self.train, self.test))
 
     @cached_property
     def reduced(self) -> Rows:
-        """The scaled rows, each input and the stack in at most 100 principal components."""
+        """The scaled rows; each input and the stack has at most 100 principal components."""
         rows = self.scaled
         both = [
             (rows.train.s, rows.test.s),
@@ -61,7 +61,7 @@ class Sides:
 
 
 def scaled(train: Pairs, test: Pairs) -> tuple[Pairs, Pairs]:
-    """Both inputs to mean 0 and deviation 1 as on the training rows, within each regime if there are any."""
+    """Standardise both inputs by the training rows, within each regime if there are any."""
     scalers = [Scaler.fit(np.asarray(x, dtype=np.float32), train.context) for x in (train.s, train.q)]
     sides = []
     for pairs in (train, test):
@@ -74,7 +74,7 @@ def scaled(train: Pairs, test: Pairs) -> tuple[Pairs, Pairs]:
 
 
 def principal(rows: Array32, seed: int) -> Any:
-    """The principal components that rows of many numbers are reduced to; None if they need not be."""
+    """Fit principal components to rows with more than 100 features; None for fewer."""
     from sklearn.decomposition import PCA
 
     if rows.shape[1] <= MAX_FEATURES:

@@ -1,4 +1,4 @@
-"""How scores become an answer: Score & Stack, Stack & Score, and thresholds with and without labels."""
+"""Evaluate scores: Score & Stack, Stack & Score, and thresholds with and without labels."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _GRID = 2000
 
 @dataclass(frozen=True)
 class Judged:
-    """What one strategy gave on test rows; a value is None where it does not exist.
+    """Evaluation of one strategy on test rows; a value that does not exist is None.
 
     ``own`` is F1 at the method's own threshold, ``ours`` at the thresholds that coincidence sets on
-    training scores without labels, ``best`` at the best thresholds that test labels could buy. ``flagged``
-    is the part of the test rows that is flagged without labels, at our thresholds or else at its own. ``note`` is what
-    the method itself warns of.
+    training scores without labels, ``best`` at the best thresholds for the test labels. ``flagged`` is the
+    fraction of the test rows flagged without labels, at our thresholds or else at the method's own.
+    ``note`` is a warning of the method, such as its status.
     """
 
     strategy: str
@@ -48,10 +48,23 @@ class Judged:
 
 
 def run_one_input(make: Any, rows: Rows, *, healthy_only: bool = False, either: bool = False) -> list[Judged]:
-    """Both strategies for a method of one input; ``make()`` gives a fresh one. Rows must be scaled.
+    """Fit and evaluate a method of one input under both strategies.
 
-    ``healthy_only`` trains on rows labelled normal, which needs labels; thresholds without labels
-    are then still set on all training rows.
+    Parameters
+    ----------
+    make
+        Called without arguments, returns a new detector.
+    rows
+        Scaled rows.
+    healthy_only
+        Train only on rows labelled normal; thresholds without labels are still set on all training rows.
+    either
+        See :func:`judge_pair`.
+
+    Returns
+    -------
+    list of Judged
+        Score & Stack, then Stack & Score.
     """
     train, test = rows.train, rows.test
     learn: Any = slice(None)
@@ -77,7 +90,7 @@ def run_one_input(make: Any, rows: Rows, *, healthy_only: bool = False, either: 
 
 
 def run_two_inputs(method: TwoInputs, rows: Rows, *, labels: bool, either: bool = False) -> list[Judged]:
-    """Fit and judge a method of two inputs. Rows must be scaled; ``labels`` hands it those of training."""
+    """Fit and evaluate a method of two inputs on scaled rows; with ``labels`` it gets the training labels."""
     train, test = rows.train, rows.test
     known_labels = np.asarray(train.label, dtype=bool) if labels else None
     method.fit(train.s, train.q, known_labels, train.group)
@@ -90,14 +103,16 @@ def run_two_inputs(method: TwoInputs, rows: Rows, *, labels: bool, either: bool 
     judged = judge_pair(known, scores, test.label, own=own, context=train.context, either=either)
     if test.label is None or not getattr(method, "sign_is_free", False):
         return [judged]
-    # Correlation does not say which side is anomalous. What the labels choose, the best threshold and the
-    # ranking, may choose the side too: a peer is not to lose by a sign.
-    turned = judge_pair((-known[0], -known[1]), (-scores[0], -scores[1]), test.label, own=None, either=either)
+    # Correlation does not determine which sign is anomalous. Where labels choose the threshold or the ranking
+    # they may choose the sign too, so that a peer is not ranked lower because of its sign.
+    flipped = judge_pair(
+        (-known[0], -known[1]), (-scores[0], -scores[1]), test.label, own=None, either=either
+    )
     assert judged.best is not None
-    assert turned.best is not None
-    if turned.best <= judged.best:
+    assert flipped.best is not None
+    if flipped.best <= judged.best:
         return [judged]
-    return [replace(judged, best=turned.best, average_precision=turned.average_precision)]
+    return [replace(judged, best=flipped.best, average_precision=flipped.average_precision)]
 
 
 def judge_pair(
@@ -110,11 +125,31 @@ def judge_pair(
     strategy: str = JOINT,
     either: bool = False,
 ) -> Judged:
-    """Two scores: flag where both reach their thresholds.
+    """Evaluate two scores: rows are flagged where both reach their thresholds.
 
-    The best pair is the optimum of F1 over all pairs; where most rows are anomalous, and CoAD flags what is not healthy
-    in both inputs, labels may choose to flag where ``either`` score reaches its threshold. The ranking for average precision is the product of
-    both shares of training scores below, as in :class:`~coad.thresholds.detector.CoincidenceThreshold`.
+    Average precision ranks rows by the product of the two percentiles among the training scores, as in
+    :class:`~coad.thresholds.detector.CoincidenceThreshold`.
+
+    Parameters
+    ----------
+    train, test
+        Scores of s and q on training and test rows.
+    label
+        Test labels, or None.
+    own
+        The method's own decision on the test rows, or None.
+    context
+        Regimes of the training rows, for the thresholds without labels.
+    strategy
+        Name of the strategy, for the result.
+    either
+        Let the best F1 also use the rule that flags rows where either score reaches its threshold. It is
+        meant for data in which most rows are anomalous and CoAD flags rows that are not healthy in both inputs.
+
+    Returns
+    -------
+    Judged
+        ``best`` is the largest F1 over all pairs of thresholds.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoadWarning)  # "nothing found" shows as an F1 of 0
@@ -140,7 +175,7 @@ def judge_pair(
 def judge_single(
     score: FloatArray, label: Any, threshold: float | None, *, own: BoolArray | None = None
 ) -> Judged:
-    """One score for both inputs: one threshold, which coincidence cannot set."""
+    """Evaluate a single score, for which coincidence cannot set a threshold."""
     if own is None and threshold is not None:
         own = score >= threshold
     flagged = None if own is None else float(own.mean())

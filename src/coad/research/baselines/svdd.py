@@ -1,4 +1,4 @@
-"""Deep SVDD (Ruff et al. 2018): map normal rows close to a centre; what stays far is anomalous."""
+"""Deep SVDD (Ruff et al. 2018): rows are mapped close to a centre; those that stay far are anomalous."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["DeepSVDD"]
 
 
 class DeepSVDD(TorchScorer):
-    """One-class deep SVDD: no biases and no bounded activations, or mapping all to the centre is free."""
+    """One-class deep SVDD; without biases and bounded activations, which allow a constant solution."""
 
     width, latent, decay = 64, 16, 1e-4
 
@@ -28,7 +28,7 @@ class DeepSVDD(TorchScorer):
     def prepare(self, net: Any, x: Tensor) -> None:
         with torch.no_grad():
             centre = net(x).mean(0)
-        # A coordinate at 0 could be reached with weights of 0: the paper moves it away.
+        # A coordinate at 0 could be reached with zero weights; as in the paper it is moved away from 0.
         near = centre.abs() < 0.1
         self._centre = torch.where(near, torch.where(centre < 0, -0.1, 0.1), centre)
 

@@ -1,4 +1,4 @@
-"""A variational autoencoder (as in Hahn and Mechefske 2021): what it cannot rebuild is anomalous."""
+"""A variational autoencoder (as in Hahn and Mechefske 2021): a high reconstruction error is anomalous."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["VAE"]
 
 
 class VAE(TorchScorer):
-    """Encoder, Gaussian latent, decoder; the score is the negative evidence bound of a row.
+    """Encoder, Gaussian latent, decoder; the score is the negative evidence lower bound of a row.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(200, 6)).astype(np.float32)
@@ -57,7 +57,7 @@ class _Autoencoder(nn.Module):
         return mean, log_var.clamp(-8.0, 4.0)
 
     def bound(self, x: Tensor, z: Tensor, mean: Tensor, log_var: Tensor) -> Tensor:
-        """Per number of the row, so that its size does not set the learning rate."""
+        """Negative bound divided by the size of a row, so that the learning rate does not depend on it."""
         rebuilt = 0.5 * (self.decoder(z) - x.flatten(1)).square().sum(1)
         divergence = 0.5 * (mean.square() + log_var.exp() - 1.0 - log_var).sum(1)
         return torch.as_tensor((rebuilt + divergence) / self.size)

@@ -1,1 +1,1 @@
-"""The commands of this room: `coad demo`, `coad bench`, `coad reproduce`."""
+"""The commands `coad demo`, `coad bench` and `coad reproduce`: parse options, call, print."""

@@ -1,1 +1,1 @@
-"""Makers of simulated data, and loaders of public data."""
+"""Simulated data, and loaders of public data."""

@@ -1,4 +1,4 @@
-"""Finding a data file: where the user says, the user's cache, then the network, by checksum."""
+"""Find data files: in a given folder, COAD_DATA, the cache, or on the network, verified by checksum."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from coad.exceptions import FileError
 
 __all__ = ["RemoteFile", "cache_dir", "fetch", "read_unpacked"]
 
-#: An address that does not answer within this many seconds is given up.
+#: Seconds after which a download is abandoned.
 _TIMEOUT = 30.0
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One published file: its name, where it can be had, and the sha256 of its unpacked content."""
+    """One published file: its name, its addresses, and the sha256 of its unpacked content."""
 
     name: str
     urls: tuple[str, ...]
@@ -31,7 +31,7 @@ class RemoteFile:
 
 
 def cache_dir(environ: dict[str, str] | None = None) -> Path:
-    """The folder where downloads are kept: XDG_CACHE_HOME or the platform's own place for caches.
+    """Return the folder for downloads: XDG_CACHE_HOME or the platform's cache folder.
 
     >>> cache_dir({"XDG_CACHE_HOME": "/var/cache/me"}).as_posix()
     '/var/cache/me/coad'
@@ -53,11 +53,24 @@ def fetch(
     *,
     download: bool = True,
 ) -> list[Path]:
-    """The paths of ``files``, all from one folder, downloading what is nowhere to be found.
+    """Find files in one folder, or download them to the cache.
 
-    Looked through in order: ``data`` and ``data/folder``; ``COAD_DATA/folder`` and
-    ``COAD_DATA``; the cache. ``data`` is an instruction, so when it is given and does
-    not hold the files, that is an error and nothing else is tried.
+    Parameters
+    ----------
+    files
+        The files; all must be in the same folder.
+    folder
+        Name of the data set's folder.
+    data
+        Folder to search (itself and its subfolder ``folder``). If given, no other place is searched.
+        Otherwise ``COAD_DATA/folder``, ``COAD_DATA`` and the cache are searched in this order.
+    download
+        Whether missing files are downloaded.
+
+    Returns
+    -------
+    list of Path
+        One path per file.
     """
     named = Path(data) if data is not None else None
     if named is not None:
@@ -86,7 +99,7 @@ def fetch(
 
 
 def read_unpacked(path: Path, sha256: str | None = None) -> bytes:
-    """The content of a file, unpacked if its name ends in ``.gz`` and checked against ``sha256``."""
+    """Read a file, unpack it if its name ends in ``.gz``, and verify its ``sha256``."""
     try:
         raw = path.read_bytes()
         content = gzip.decompress(raw) if path.suffix == ".gz" else raw

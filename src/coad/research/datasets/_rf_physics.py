@@ -1,4 +1,4 @@
-"""The shapes of station events, and what a change of energy does to a beam; see :mod:`coad.research.datasets.rf_station`."""
+"""Shapes of RF station events and the response of the beam; see :mod:`coad.research.datasets.rf_station`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from scipy.signal import lfilter
 
 from coad._typing import BoolArray, FloatArray, IntArray
 
-#: How an RF station misbehaves.
+#: Kinds of events of an RF station.
 EVENT_KINDS = ("dip", "step", "trip", "drift", "flicker")
 
 N_MONITORS, BEAM_POINTS, BEAM_RATE = 7, 1000, 120.0
 #: Dispersion of each monitor in metres, in the bending plane; a fiftieth of it leaks into the other.
 DISPERSION = np.array([0.10, 0.22, -0.31, 0.42, -0.18, 0.36, -0.26])
 COUPLING = 0.02
-#: The part of the beam's energy that one station gives: some 200 MeV of 14 GeV.
+#: The fraction of the beam's energy contributed by one station: about 200 MeV of 14 GeV.
 STATION_SHARE = 0.0143
-#: Seconds in which the energy feedback forgets a change, and how long before the window it is followed.
+#: Time constant of the energy feedback, and the time before the window that is simulated with it, in seconds.
 FEEDBACK_SECONDS, LEAD_SECONDS = 6.0, 4.0
 ENERGY_JITTER, SLOW_JITTER = 0.7e-4, 0.3e-4
 ORBIT_JITTER, MONITOR_NOISE = 0.015, 0.010  # mm
@@ -32,7 +32,7 @@ _PHASE = np.array([0.3, 1.5, 2.4, 3.7, 4.4, 5.6, 6.9])
 class Change:
     """One change of amplitude or energy per row; rows whose ``size`` is 0 have none.
 
-    ``onset`` and ``duration`` are seconds, ``phase`` in [0, 1) varies what is random inside a shape.
+    ``onset`` and ``duration`` are in seconds; ``phase`` in [0, 1) sets the random part of a shape.
     """
 
     kind: IntArray
@@ -42,23 +42,23 @@ class Change:
     phase: FloatArray
 
     def rows(self, index: slice | NDArray[np.int64] | BoolArray) -> Change:
-        """The changes of some rows."""
+        """Select the changes of some rows."""
         return Change(
             *(getattr(self, name)[index] for name in ("kind", "size", "onset", "duration", "phase"))
         )
 
     def where(self, keep: BoolArray) -> Change:
-        """The same, without those of the other rows."""
+        """Keep the changes where ``keep`` is true, and set the others to size 0."""
         return replace(self, size=np.where(keep, self.size, 0.0))
 
     @property
     def end(self) -> FloatArray:
-        """When the amplitude is back; infinite for what stays."""
+        """The time at which the amplitude has recovered; infinite for permanent changes."""
         stays = np.isin(self.kind, [EVENT_KINDS.index(name) for name in ("step", "trip", "drift")])
         return np.where(stays, np.inf, self.onset + self.duration)
 
     def at(self, time: FloatArray) -> FloatArray:
-        """The change at the times (rows, points) of each row."""
+        """Evaluate the changes at the times (rows, points)."""
         out = np.zeros(time.shape)
         for number, name in enumerate(EVENT_KINDS):
             mine = np.flatnonzero((self.kind == number) & (self.size != 0))
@@ -71,7 +71,7 @@ class Change:
 
 
 def random_change(n: int, rng: np.random.Generator) -> Change:
-    """One change per row of every kind alike: graded sizes in per cent, with an onset in [−6, −1.5] s."""
+    """Draw one change per row, all kinds equally often: size in per cent, onset in [−6, −1.5] s."""
     kind = rng.integers(0, len(EVENT_KINDS), n)
     low, high, shortest, longest, upward = (
         np.array([_DRAW[name][i] for name in EVENT_KINDS])[kind] for i in range(5)
@@ -80,14 +80,14 @@ def random_change(n: int, rng: np.random.Generator) -> Change:
     size *= np.where(rng.random(n) < upward, 1.0, -1.0)
     duration = rng.uniform(shortest, longest)
     onset = rng.uniform(-6.0, -1.5, n)
-    # What is slow began before the beam's window, and goes on to the end of the station's.
+    # Slow changes start before the beam's window and last to the end of the station's window.
     slow = np.isin(kind, [EVENT_KINDS.index("drift"), EVENT_KINDS.index("flicker")])
     return Change(kind, size, np.where(slow, -duration, onset), duration, rng.random(n))
 
 
-#: Least and largest size (per cent), shortest and longest duration (s), and how often it goes up. Breakdowns and
-#: missing pulses (dip, trip, flicker) only lose amplitude; what moves its level (step, drift: regulation, set
-#: points, temperature) goes either way.
+#: Smallest and largest size (per cent), shortest and longest duration (s), and probability of an increase.
+#: Breakdowns and missing pulses (dip, trip, flicker) only lower the amplitude; changes of its level (step, drift:
+#: regulation, set points, temperature) go either way.
 _DRAW: dict[str, tuple[float, float, float, float, float]] = {
     "dip": (1.2, 6.0, 1.0, 3.0, 0.0),
     "step": (1.2, 6.0, 1.0, 1.0, 0.5),
@@ -106,7 +106,7 @@ def _step(since: FloatArray, duration: FloatArray, phase: FloatArray) -> FloatAr
 
 
 def _trip(since: FloatArray, duration: FloatArray, phase: FloatArray) -> FloatArray:
-    # It falls at once and comes back exponentially, as the modulator is ramped up again.
+    # A sudden drop and an exponential recovery, as the modulator is ramped up again.
     return np.where(since >= 0, np.exp(-np.maximum(since, 0) / duration), 0.0)
 
 
@@ -115,7 +115,7 @@ def _drift(since: FloatArray, duration: FloatArray, phase: FloatArray) -> FloatA
 
 
 def _flicker(since: FloatArray, duration: FloatArray, phase: FloatArray) -> FloatArray:
-    # Between two levels, with two incommensurable rhythms, so that it does not look periodic.
+    # Switches between two levels; two incommensurable frequencies keep it from being periodic.
     rate = 0.7 + 1.3 * phase
     on = np.sin(2 * np.pi * rate * since) + np.sin(2 * np.pi * (1.618 * rate * since + phase)) > 0
     return np.where((since >= 0) & (since < duration), on, 0.0)
@@ -132,11 +132,25 @@ def beam_positions(
     kick_time: FloatArray,
     rng: np.random.Generator,
 ) -> NDArray[np.float32]:
-    """Positions in mm, (rows, 14, 1000): x and y of each monitor in turn.
+    """Simulate beam positions.
 
-    ``change`` are relative energy changes in per cent of a station's amplitude, ``offset`` the seconds
-    by which the beam's clock is late, ``jitter`` each row's factor of the energy jitter, ``kick`` (rows,
-    2) the size in mm of an orbit kick (its sine and cosine part) at ``kick_time``.
+    Parameters
+    ----------
+    change
+        Energy changes, in per cent of a station's amplitude.
+    offset
+        Delay of the beam's clock in seconds, per row.
+    jitter
+        Factor of the energy jitter, per row.
+    kick, kick_time
+        Size in mm of an orbit kick (rows, 2), its sine and cosine part, and its time.
+    rng
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray
+        Positions in mm, (rows, 14, 1000): x and y of each monitor in turn.
     """
     n = len(offset)
     lead = round(LEAD_SECONDS * BEAM_RATE)

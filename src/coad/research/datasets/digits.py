@@ -14,12 +14,12 @@ from coad.research.datasets.mnist import ImagePairs, Images, mnist_pairs
 
 __all__ = ["digits_pairs", "load_digits_split"]
 
-#: Of the images of each digit, every third is kept for testing.
+#: Every n-th image of each digit is a test image.
 _TEST_EVERY = 3
 
 
 def load_digits_split(split: Literal["train", "test"] = "train") -> tuple[Images, IntArray]:
-    """Images (n, 8, 8) scaled to 0..255 and labels (n,); every third image of a digit is a test image.
+    """Load images (n, 8, 8) scaled to 0..255 and labels (n,); every third image of a digit is a test image.
 
     >>> images, labels = load_digits_split("test")
     >>> images.shape[1:], len(np.unique(labels))
@@ -33,7 +33,7 @@ def load_digits_split(split: Literal["train", "test"] = "train") -> tuple[Images
     labels = np.asarray(bunch.target, np.int64)
     images = np.round(np.asarray(bunch.images) * (255.0 / 16.0)).astype(np.uint8)
     order = np.argsort(labels, kind="stable")
-    rank = np.empty(len(labels), np.int64)  # the how-manieth image of its digit
+    rank = np.empty(len(labels), np.int64)  # position of the image among those of its digit
     rank[order] = np.arange(len(labels)) - np.searchsorted(labels[order], labels[order])
     kept = (rank % _TEST_EVERY == 0) == (split == "test")
     return images[kept], labels[kept]
@@ -48,7 +48,7 @@ def digits_pairs(
     split: Literal["train", "test"] = "train",
     roll: int = 1,
 ) -> ImagePairs:
-    """``n`` pairs of 8 × 8 images: digit 0 is normal, 1 to 3 are events of growing noise.
+    """Draw ``n`` pairs of 8 × 8 images: digit 0 is normal, 1 to 3 are events of growing noise.
 
     >>> pairs = digits_pairs(50, np.random.default_rng(0))
     >>> pairs.s.shape

@@ -35,7 +35,7 @@ class HydraulicData:
     """Pairs of cycles in the order in which they ran; ``leakage`` is 0, 1 (weak) or 2 (severe).
 
     ``unstable`` marks cycles in which static conditions might not have been reached yet.
-    ``temperature`` is the mean of TS1 in each cycle, for pictures.
+    ``temperature`` is the mean of TS1 in each cycle, for figures.
     """
 
     pairs: Pairs
@@ -46,10 +46,10 @@ class HydraulicData:
 
 
 def load_hydraulic(data: str | Path | None = None, *, fault: Fault = "severe") -> HydraulicData:
-    """Features of each cycle: the mean of every sensor in six segments, and its deviation over the cycle.
+    """Load features of each cycle: the mean of every sensor in six segments, and its log standard deviation.
 
     ``fault="severe"`` labels severe pump leakage (22 % of the cycles), ``"any"`` weak leakage
-    too (45 %). ``data`` is the folder or the file; otherwise COAD_DATA and the cache are looked through.
+    too (45 %). ``data`` is the folder or the file; otherwise COAD_DATA and the cache are searched.
     """
     from coad.data.tables import read_columns
 
@@ -80,7 +80,7 @@ def load_hydraulic(data: str | Path | None = None, *, fault: Fault = "severe") -
             q,
             context=regime,
             time=np.arange(n, dtype=np.float64) * 60.0,
-            # Cycles of one setting of all four components follow each other: never tear them apart.
+            # Consecutive cycles with the same setting of all four components stay on one side of a split.
             group=np.cumsum(np.append(0, (np.diff(profile[:, :4], axis=0) != 0).any(axis=1))),
             label=state["pump leakage"] >= (2 if fault == "severe" else 1),
             s_names=s_names,

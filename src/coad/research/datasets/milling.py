@@ -51,9 +51,9 @@ _FEATURES_HOME = "https://github.com/PrMine54/milling-data/"
 
 @dataclass(frozen=True)
 class MillingData:
-    """Pairs with what is known of each row; ``wear`` and ``tool_class`` are for judging only.
+    """Pairs with the properties of each row; ``wear`` and ``tool_class`` are for evaluation only.
 
-    ``wear`` (VB, mm) is NaN where nobody measured it. ``source`` says in words which data these are.
+    ``wear`` (VB, mm) is NaN where it was not measured. ``source`` describes the data.
     """
 
     pairs: Pairs
@@ -67,7 +67,7 @@ class MillingData:
         return len(self.pairs)
 
     def rows(self, index: Any) -> MillingData:
-        """The rows of a mask, a slice or an array of row numbers."""
+        """Select rows by a mask, a slice or an array of row numbers."""
         return replace(
             self,
             pairs=self.pairs[index],
@@ -86,7 +86,7 @@ def load_mill_mat(
     """Raw windows of the original ``mill.mat``: s is (n, 2, window), q is (n, 4, window).
 
     ``table`` is ``labels_with_tool_class.csv`` (columns ``cut_no``, ``tool_class``,
-    ``window_start``, ``window_end``), by default looked for beside the file. Without one, the
+    ``window_start``, ``window_end``), by default searched for beside the file. Without one, the
     stable part of a cut follows from :func:`stable_part`, and the class from the flank wear with
     :func:`interpolated_wear`. Windows do not overlap unless ``stride`` is smaller than ``window``.
     """
@@ -99,12 +99,12 @@ def load_mill_mat(
     beside = file.parent / _TABLE
     known = None if table is None and not beside.is_file() else _read_table(Path(table or beside))
     starts, ends, classes = np.zeros((3, n), dtype=np.int64)
-    guessed = tool_class_of(interpolated_wear(columns["VB"], columns["case"], columns["run"]))
+    estimated = tool_class_of(interpolated_wear(columns["VB"], columns["case"], columns["run"]))
     for cut in range(n):
         row = None if known is None else known.get(cut)
         if row is None:
             starts[cut], ends[cut] = stable_part(columns["smcDC"][cut])
-            classes[cut] = guessed[cut]
+            classes[cut] = estimated[cut]
         else:
             classes[cut], starts[cut], ends[cut] = row
     kept: list[tuple[int, int]] = []
@@ -140,8 +140,8 @@ def load_milling_features(
 ) -> MillingData:
     """The table ``window_features.csv``: 3 features of each of the 6 sensors, a row per window.
 
-    ``data`` is the file or a folder that holds it; otherwise COAD_DATA and the cache are looked
-    through. Windows of 1,024 samples start every 64, so neighbours overlap by 94 %: ``every=8``
+    ``data`` is the file or a folder that holds it; otherwise COAD_DATA and the cache are
+    searched. Windows of 1,024 samples start every 64, so neighbours overlap by 94 %: ``every=8``
     keeps each eighth window of a cut. With ``logarithms`` (default) energies and sums of changes,
     which are positive and span decades, are replaced by their logarithms, kurtosis by its asinh.
     """
@@ -159,7 +159,7 @@ def load_milling_features(
     keep = columns["window"].astype(np.int64) % every == 0
     columns = {name: values[keep] for name, values in columns.items()}
     s, q = (
-        np.column_stack([_tamed(columns[name], name) if logarithms else columns[name] for name in names])
+        np.column_stack([_compressed(columns[name], name) if logarithms else columns[name] for name in names])
         for names in (s_names, q_names)
     )
     cuts = columns["cut_no"].astype(np.int64)
@@ -185,11 +185,11 @@ def load_milling_features(
 
 
 def stable_part(smc_dc: FloatArray) -> tuple[int, int]:
-    """Where a cut is under way and steady: [start, end) in samples, from the DC motor current.
+    """Find the steady part of a cut from the DC motor current: [start, end) in samples.
 
-    The rule for a file that comes without a table: smooth over 500 samples; cutting is where the
+    The rule for a file without a table: smooth over 500 samples; cutting is where the
     current is above the middle between idling (5th percentile) and load (80th); take the longest
-    such stretch, and leave out a tenth of it at either end.
+    such interval, and drop a tenth of it at either end.
 
     >>> current = np.concatenate([np.ones(2000), np.full(5000, 8.0), np.ones(2000)])
     >>> start, end = stable_part(current)
@@ -206,16 +206,16 @@ def stable_part(smc_dc: FloatArray) -> tuple[int, int]:
     )
     if not len(edges):
         return 0, 0
-    stretches = edges.reshape(-1, 2)
-    start, end = (int(x) for x in stretches[np.argmax(stretches[:, 1] - stretches[:, 0])])
+    intervals = edges.reshape(-1, 2)
+    start, end = (int(x) for x in intervals[np.argmax(intervals[:, 1] - intervals[:, 0])])
     margin = (end - start) // 10
     return start + margin, end - margin
 
 
 def interpolated_wear(wear: FloatArray, case: FloatArray, run: FloatArray) -> FloatArray:
-    """Flank wear with the gaps filled: linear over the runs of a tool, which starts unworn at run 0.
+    """Interpolate missing flank wear linearly over the runs of a tool, with no wear at run 0.
 
-    After the last measurement the wear stays as measured.
+    After the last measurement the wear is constant.
 
     >>> interpolated_wear(np.array([np.nan, 0.1, np.nan]), np.ones(3), np.array([1.0, 2, 3])).tolist()
     [0.05, 0.1, 0.1]
@@ -250,7 +250,7 @@ def _read_struct(path: Path) -> dict[str, NDArray[Any]]:
     if missing:
         raise FileError(f"{str(path)!r} is not mill.mat: its struct has no field {', '.join(missing)}")
     for name in S_SENSORS + Q_SENSORS:
-        # A file of a single cut comes without the axis of cuts.
+        # In a file of a single cut the axis of cuts is missing.
         columns[name] = columns[name].reshape(len(columns["case"]), -1).astype(np.float64)
     return {name: np.atleast_1d(columns[name]) for name in FIELDS}
 
@@ -271,7 +271,7 @@ def _features_path(data: str | Path | None) -> Path:
     return fetch([RemoteFile(name, (_FEATURES_HOME + name,), "")], "milling", data, download=False)[0]
 
 
-def _tamed(values: FloatArray, name: str) -> FloatArray:
+def _compressed(values: FloatArray, name: str) -> FloatArray:
     return np.asarray(np.arcsinh(values) if name.endswith("kurtosis") else np.log(np.maximum(values, 1e-9)))
 
 

@@ -50,7 +50,7 @@ FloatImages = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class ImagePairs:
-    """Pairs of images (n, 1, h, w) in [0, 1], with what is known about them, for judging only.
+    """Pairs of images (n, 1, h, w) in [0, 1], with their digits, which are for evaluation only.
 
     ``digit`` is the pair's true class, ``digit_s`` and ``digit_q`` are what each
     network is shown.
@@ -105,7 +105,7 @@ def observed_digits(
     w: Sequence[float] = MNIST_W,
     b: Sequence[float] = MNIST_B,
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """The true digit of ``n`` pairs, and the digit shown to each network.
+    """Draw the true digit of ``n`` pairs, and the digit shown to each network.
 
     >>> digit, s, q = observed_digits(10_000, np.random.default_rng(0))
     >>> bool((s[digit == 1] == 1).all()), abs(float((s[digit == 3] == 0).mean()) - 0.2) < 0.05
@@ -113,7 +113,7 @@ def observed_digits(
     """
     weights, channel = _checked_weights(w, b), mnist_observation_model(b)
     digit = rng.choice(len(weights), size=n, p=weights).astype(np.int64)
-    # One uniform draw per image: where it falls among the row's cumulated probabilities.
+    # Inverse transform sampling: one uniform draw per image.
     edges = np.cumsum(channel, axis=1)[:, :-1]
     s, q = ((rng.random(n)[:, None] >= edges[digit]).sum(axis=1) for _ in range(2))
     return digit, s, q
@@ -130,7 +130,7 @@ def mnist_pairs(
     crop: int = CROP,
     roll: int = ROLL,
 ) -> ImagePairs:
-    """``n`` pairs under the noisy observation model, each image cropped and rolled at random.
+    """Draw ``n`` pairs under the noisy observation model, each image cropped and rolled at random.
 
     The two images of a pair are drawn independently from the images of their digit.
 
@@ -158,7 +158,7 @@ def same_class_pairs(
     crop: int = CROP,
     roll: int = ROLL,
 ) -> ImagePairs:
-    """Every image of ``digits``, fed to both networks at once: how the paper tests.
+    """Pair every image of ``digits`` with itself, as in the paper's test.
 
     Each network gets its own crop and roll of the image.
     """
@@ -171,10 +171,10 @@ def same_class_pairs(
 def crop_and_roll(
     images: Images, rng: np.random.Generator, *, crop: int = CROP, roll: int = ROLL
 ) -> FloatImages:
-    """Each image cropped to ``crop`` × ``crop`` at a random place, then rolled by 0 to ``roll`` pixels.
+    """Crop each image to ``crop`` × ``crop`` at a random position, then roll it by 0 to ``roll`` pixels.
 
-    Both directions are drawn independently; what is rolled out comes back on the
-    other side. The result has a channel axis and lies in [0, 1].
+    Both directions are drawn independently; pixels rolled out at one side
+    come back at the other. The result has a channel axis and lies in [0, 1].
 
     >>> crop_and_roll(np.full((2, 28, 28), 255, np.uint8), np.random.default_rng(0)).max()
     np.float32(1.0)
@@ -194,7 +194,7 @@ def crop_and_roll(
 
 
 def _draw(labels: IntArray, shown: IntArray, rng: np.random.Generator) -> IntArray:
-    """For each shown digit, the place of a random image of it."""
+    """The index of a random image of each digit in ``shown``."""
     places = np.empty(len(shown), np.int64)
     for digit in np.unique(shown):
         mine = np.flatnonzero(shown == digit)

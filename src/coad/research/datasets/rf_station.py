@@ -1,42 +1,42 @@
 """A **simulated** accelerator: windows of one RF station, and of the beam that it accelerates.
 
 The data of the paper's accelerator experiment are not public. This module simulates windows of the
-same shapes, about as hard; nothing here was measured on a machine. :func:`load_arrays` reads real
+same shapes and similar difficulty; nothing here was measured on a machine. :func:`load_arrays` reads real
 arrays of the same shape.
 
 The physics
 -----------
-*Station.* The amplitude of one station is read back about every 5 s, in per cent of its set point: the
-last 50 readings (some 250 s) are ``s``. A change of more than 0.5 % is posted when it happens, and makes
-the trigger that selects the window, so every window holds one near its end. Readings carry noise (0.12 %),
-a slow wander, and steps of 0.05 % (quantisation).
+*Station.* The amplitude of one station is read about every 5 s, in per cent of its set point: the
+last 50 readings (about 250 s) are ``s``. A change of more than 0.5 % is recorded when it happens and triggers
+the selection of the window, so every window contains one near its end. Readings have noise (0.12 %),
+a slow drift, and steps of 0.05 % (quantisation).
 
-*Beam.* Seven position monitors stand where the beam is dispersed: a relative change δ of its energy moves
-it by η δ, with η from −0.31 m to 0.42 m, in the bending plane x, and by a fiftieth of it in y. They are
-read at 120 Hz; 1,000 readings of the 14 channels (8.3 s, in mm) are ``q``. A station gives 1.43 % of the
-energy, so that 1 % of its amplitude is δ = 1.4e-4. An energy feedback forgets a change within 6 s.
-Every shot jitters: in energy (7e-5 from shot to shot, varying by window, and slower parts), in orbit
-(two modes that all monitors of a plane share), and in each monitor by itself (10 µm).
+*Beam.* Seven position monitors are placed where the beam has dispersion: a relative change δ of its energy
+moves it by η δ, with η from −0.31 m to 0.42 m, in the bending plane x, and by a fiftieth of it in y. They are
+read at 120 Hz; 1,000 readings of the 14 channels (8.3 s, in mm) are ``q``. A station contributes 1.43 % of the
+energy, so 1 % of its amplitude is δ = 1.4e-4. An energy feedback removes a change with a time constant of 6 s.
+Every shot has jitter: in energy (7e-5 from shot to shot, varying by window, and slower parts), in orbit
+(two modes shared by all monitors of a plane), and in each monitor separately (10 µm).
 
-*Clocks.* The two are asynchronous: the beam's window ends within ±1 s of the station's last reading.
+*Clocks.* The two inputs are asynchronous: the beam's window ends within ±1 s of the station's last reading.
 
 *Events* (label True, 20 % of the windows) change amplitude and beam at once: ``dip`` (1 to 3 s), ``step``
-(stays), ``trip`` (falls by 6 to 15 % and is ramped up again), ``drift`` (over 12 to 30 s), ``flicker`` (between
-two levels). Other sizes are graded from 1.2 % to 6 %, a drift's from 2.5 % to 8 %. Dips, trips and flickers
-lose amplitude; steps and drifts go up as often as down.
+(permanent), ``trip`` (a drop of 6 to 15 % with recovery), ``drift`` (over 12 to 30 s), ``flicker`` (between
+two levels). A drift has a size of 2.5 % to 8 %, dips, steps and flickers 1.2 % to 6 %. Dips, trips and flickers
+lower the amplitude; steps and drifts rise as often as they fall.
 
-*Confusers* have the same shapes and sizes, and are no events of this station: ``glitch`` (the readback
+*Confusers* have the same shapes and sizes but are not events of this station: ``glitch`` (the readback
 alone), ``other station`` (the beam alone), ``early`` (a beam anomaly in the first 1.2 s of its window, too
-early to match; never beside another station's). What the readback and what the beam shows come independently of each other
-and of events; both at once is an accident that nothing which judges each input by itself can tell from an event (in a third
-of these the signs differ).
+early to match; never combined with ``other station``). Confusers of the readback and of the beam are independent of
+each other and of events. If both occur in one window, a method that scores each input separately cannot distinguish
+them from an event (in a third of these windows the signs differ).
 
-*Nuisances* are larger than events and harmless: earlier changes of amplitude (before the beam's window),
-single wrong readings, orbit kicks, dropouts of a monitor. They too come independently.
+*Nuisances* are larger than events but normal: earlier changes of amplitude (before the beam's window),
+single wrong readings, orbit kicks, dropouts of a monitor. They are independent too.
 
-How often nuisances come was set so that the data are about as hard as the paper's: supervised networks should
-reach an F1 of 0.85 to 0.95, methods of one input 0.6 to 0.8 at their best thresholds. It was set with those methods
-alone, on a simulation (seed 101) that no table uses, and not by what coincidence reaches.
+The rates of nuisances were chosen so that the difficulty is similar to the paper's data: supervised networks should
+reach an F1 of 0.85 to 0.95, methods of one input 0.6 to 0.8 at their best thresholds. They were chosen with those
+methods alone, on a simulation (seed 101) that no table uses, and not by the F1 of coincident learning.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ __all__ = [
 STATION_POINTS, STATION_SECONDS = 50, 5.0
 S_NAMES = ("amplitude",)
 Q_NAMES = tuple(f"monitor {k + 1} {plane}" for k in range(N_MONITORS) for plane in "xy")
-#: What a window without an event may hold.
+#: Kinds of windows without an event.
 CONFUSER_KINDS = ("quiet", "glitch", "other station", "early", "glitch and other station", "glitch and early")
 
 EVENT_RATE, GLITCH_RATE, OTHER_RATE, EARLY_RATE = 0.20, 0.15, 0.15, 0.10
@@ -88,12 +88,12 @@ _BLOCK = 256
 
 @dataclass(frozen=True, eq=False)
 class RFStation:
-    """Windows with what is known about each; all but ``s``, ``q`` and ``time`` is for judging only.
+    """Windows and their true properties; all but ``s``, ``q`` and ``time`` are for evaluation only.
 
     ``kind`` is one of :data:`EVENT_KINDS` or :data:`CONFUSER_KINDS`. ``magnitude`` is the event's size
     in per cent of the amplitude (0 without one). ``span_s`` and ``span_q`` (n, 2) are the first point of
-    the event and the one behind its last in each input, ``channels_q`` (n, 14) the channels that
-    it moves visibly; without an event they are empty. ``time`` is the end of the window in seconds.
+    the event and the one after its last in each input, ``channels_q`` (n, 14) the channels that
+    it moves by more than 5 µm; without an event they are empty. ``time`` is the end of the window in seconds.
     """
 
     s: NDArray[np.float32]
@@ -157,9 +157,9 @@ def simulate(n_windows: int = 4000, random_state: RandomState = None) -> RFStati
 def paper_transform(
     s: NDArray[Any], q: NDArray[Any], random_state: RandomState = None, *, noise: float = 0.1, roll: int = 10
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The paper's transformations: normalise each channel, add noise, roll the beam, keep the last points.
+    """Apply the paper's transformations: normalise each channel, add noise, roll the beam, keep the last points.
 
-    Each channel is brought to mean 0 and deviation 1 over all rows; ``noise`` N(0, 1) is added to it;
+    Each channel is standardised over all rows; ``noise`` times N(0, 1) is added to it;
     each row of ``q`` is rolled by 0 to ``roll`` points; the last 50 points of s and 1,000 of q are kept.
 
     >>> data = simulate(60, random_state=0)
@@ -182,10 +182,10 @@ def paper_transform(
 
 
 def load_arrays(path: str | Path) -> Pairs:
-    """Real windows from an NPZ or HDF5 file: arrays ``s`` (n, 1, 50) and ``q`` (n, 14, 1000).
+    """Load real windows from an NPZ or HDF5 file: arrays ``s`` (n, 1, 50) and ``q`` (n, 14, 1000).
 
     Longer windows are cut to their last 50 and 1,000 points, as in the paper; (n, 50) is taken as one
-    channel. Arrays ``label``, ``time``, ``context`` and ``group``, one value a row, are read if present.
+    channel. Arrays ``label``, ``time``, ``context`` and ``group``, one value per row, are read if present.
     """
     from coad.data.arrays import array_batches, array_names
 
@@ -203,7 +203,7 @@ def load_arrays(path: str | Path) -> Pairs:
         if x.shape[1] != channels or x.shape[2] < points:
             raise InputError(
                 f"{name} in {str(file)!r} has windows of shape {x.shape[1:]}; "
-                f"wanted are {channels} channels of {points:,} points or more"
+                f"expected are {channels} channels of {points:,} points or more"
             )
     known: dict[str, Any] = {name: arrays[name] for name in more}
     return Pairs(
@@ -220,7 +220,7 @@ def _station(event: Change, glitch: Change, rng: np.random.Generator) -> tuple[F
     n = len(event.size)
     read_at = (np.arange(STATION_POINTS) - (STATION_POINTS - 1)) * STATION_SECONDS
     read_at = read_at + rng.uniform(-0.4, 0.4, (n, STATION_POINTS))
-    # A change is posted when it happens: the last reading but one falls into what is sudden.
+    # A sudden change is recorded when it happens: the last reading but one lies within it.
     posted = np.where(event.size != 0, event.onset, glitch.onset)
     length = np.where(event.size != 0, event.duration, glitch.duration)
     sudden = ((event.size != 0) | (glitch.size != 0)) & (posted > -7.0)
@@ -230,9 +230,9 @@ def _station(event: Change, glitch: Change, rng: np.random.Generator) -> tuple[F
     a = event.at(read_at) + glitch.at(read_at)
     a += rng.normal(0, _READ_NOISE, a.shape) + np.cumsum(rng.normal(0, _WANDER, a.shape), axis=1)
     row, place = np.arange(n), np.arange(STATION_POINTS)
-    # The sensitive trigger: some reading near the end moved by 0.5 %, whatever the reason.
+    # The trigger is sensitive: in every window some reading near the end changed by at least 0.5 %.
     a[row, rng.integers(40, STATION_POINTS, n)] += rng.uniform(0.5, 0.9, n) * rng.choice([-1.0, 1.0], n)
-    # What happened before, and was over or settled when the beam's window began.
+    # Earlier changes, over or settled before the beam's window starts.
     begin = rng.integers(2, 40, n)
     end = np.where(rng.random(n) < 0.5, STATION_POINTS, begin + rng.integers(1, 6, n))
     history = np.exp(rng.uniform(np.log(1.0), np.log(12.0), n)) * rng.choice([-1.0, 1.0], n)
@@ -246,7 +246,7 @@ def _station(event: Change, glitch: Change, rng: np.random.Generator) -> tuple[F
 def _beam(
     event: Change, confusers: list[Change], offset: FloatArray, rng: np.random.Generator
 ) -> NDArray[np.float32]:
-    """The positions, a block of rows at a time: the arrays in between are larger than the result."""
+    """Beam positions, computed in blocks of rows because intermediate arrays are larger than the result."""
     n = len(offset)
     jitter = np.exp(rng.normal(0.0, 0.35, n))
     kick = rng.normal(0.0, 0.15, (n, 2)) * (rng.random(n) < KICK_RATE)[:, None]
@@ -259,14 +259,14 @@ def _beam(
     monitor, first = rng.integers(0, N_MONITORS, n), rng.integers(0, BEAM_POINTS - 100, n)
     length, level = rng.integers(5, 100, n), rng.normal(0.0, 0.3, n)
     for row in np.flatnonzero(rng.random(n) < DROPOUT_RATE):
-        # A dropout: both channels of a monitor hang at one value.
+        # A dropout: both channels of a monitor stay at one value.
         pair = slice(2 * monitor[row], 2 * monitor[row] + 2)
         q[row, pair, first[row] : first[row] + length[row]] = level[row]
     return q
 
 
 def _early_change(offset: FloatArray, rng: np.random.Generator) -> Change:
-    """Dips of the beam that begin and end within the first 1.2 s of its window."""
+    """Dips of the beam that start and end within the first 1.2 s of its window."""
     n = len(offset)
     change = random_change(n, rng)
     begin = offset - BEAM_POINTS / BEAM_RATE + rng.uniform(0.05, 0.6, n)
@@ -279,7 +279,7 @@ def _beam_clock(offset: FloatArray) -> FloatArray:
 
 
 def _span(time: FloatArray, event: Change, label: BoolArray) -> IntArray:
-    """First point of the event and the one behind its last, on a clock (n, points)."""
+    """First point of the event and the one after its last, for times (n, points)."""
     inside = (time >= event.onset[:, None]) & (time < event.end[:, None]) & label[:, None]
     first = np.argmax(inside, axis=1)
     stop = inside.shape[1] - np.argmax(inside[:, ::-1], axis=1)
@@ -288,7 +288,7 @@ def _span(time: FloatArray, event: Change, label: BoolArray) -> IntArray:
 
 
 def _moved_channels(size: FloatArray, label: BoolArray) -> BoolArray:
-    """The x channels: those of y move by a fiftieth, which is lost in the noise."""
+    """The x channels moved by more than 5 µm; y moves by a fiftieth, which is below the noise."""
     moved = np.zeros((len(size), 2 * N_MONITORS), dtype=bool)
     shift = np.abs(size)[:, None] * (10.0 * STATION_SHARE) * np.abs(DISPERSION)  # mm
     moved[:, ::2] = (shift > 0.005) & label[:, None]

@@ -1,7 +1,7 @@
 """SKAB 0.9 (Skoltech Anomaly Benchmark): a water loop at 1 Hz, 34 labelled runs of about 20 minutes.
 
-s is what the pump feels (two accelerometers, current, voltage), q what the water does (pressure,
-temperature, thermocouple, flow). The operating regime is the run: each was set up anew.
+s are the sensors of the pump (two accelerometers, current, voltage), q those of the water (pressure,
+temperature, thermocouple, flow). The operating regime is the run, since each run has its own set-up.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _HOME = "https://raw.githubusercontent.com/waico/SKAB/master/data/"
 class SkabData:
     """Pairs of windows; ``context`` and ``group`` are the run, ``time`` is the clock.
 
-    ``seconds`` is how far into its run each window ends, ``means_s`` and ``means_q`` are the
-    channels' means in each window, for pictures.
+    ``seconds`` is the time from the start of the run to the end of each window; ``means_s`` and
+    ``means_q`` are the means of the channels in each window, for figures.
     """
 
     pairs: Pairs
@@ -47,10 +47,10 @@ class SkabData:
 def load_skab(
     data: str | Path | None = None, *, window: int = 20, stride: int = 5, runs: tuple[str, ...] = RUNS
 ) -> SkabData:
-    """Windows of ``window`` samples: the mean and the logarithm of the deviation of each channel.
+    """Load windows of ``window`` samples: mean and log standard deviation of each channel.
 
     ``data`` is the folder with ``valve1/``, ``valve2/`` and ``other/``; otherwise COAD_DATA and the
-    cache are looked through. A window is labelled an anomaly if most of its samples are.
+    cache are searched. A window is labelled an anomaly if most of its samples are.
     """
     from coad.data.tables import read_columns
     from coad.data.windows import make_windows
@@ -79,7 +79,7 @@ def load_skab(
         parts["run"].append(np.full(len(windows), run))
         parts["seconds"].append((windows.at_last(clock) - clock[0]) / np.timedelta64(1, "s"))
     whole = {key: np.concatenate(items) for key, items in parts.items()}
-    # A quantised channel may stand still in a window; the floor keeps the logarithm finite.
+    # A quantised channel may be constant in a window; the floor keeps the logarithm finite.
     floor = 1e-3 * np.maximum(whole["spread"].mean(axis=0), 1e-12)
     features = np.stack([whole["mean"], np.log(np.maximum(whole["spread"], floor))], axis=2)
     s_count = len(S_CHANNELS)

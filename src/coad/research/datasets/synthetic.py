@@ -1,4 +1,4 @@
-"""Simulated data: the paper's synthetic outliers, noise that holds nothing, raw windows with events."""
+"""Simulated data: the paper's synthetic outliers, independent noise, raw windows with events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class LabelledScores(NamedTuple):
-    """Two simulated scores per row and the hidden truth, which is for judging only."""
+    """Two simulated scores per row and the true labels, which are for evaluation only."""
 
     s: FloatArray
     q: FloatArray
@@ -27,7 +27,7 @@ class LabelledScores(NamedTuple):
 
 
 class LabelledWindows(NamedTuple):
-    """Simulated windows of two sensors (n, 1, points) and the hidden truth, which is for judging only."""
+    """Simulated windows of two sensors (n, 1, points) and the true labels, which are for evaluation only."""
 
     s: FloatArray
     q: FloatArray
@@ -37,7 +37,7 @@ class LabelledWindows(NamedTuple):
 def synthetic_outliers(
     n_normal: int = 20_000, rate: float = 0.05, random_state: RandomState = None
 ) -> LabelledScores:
-    """The paper's synthetic set (section 4.1): |N(0, 1)|, and 1 + |N(0, 1.5)| for anomalies.
+    """Draw the paper's synthetic set (section 4.1): |N(0, 1)|, and 1 + |N(0, 1.5)| for anomalies.
 
     ``rate`` is the number of anomalies per normal point; they occur in both inputs at
     once, at random places in the sequence.
@@ -59,7 +59,7 @@ def synthetic_outliers(
 def independent_noise(
     n: int, kind: str = "normal", random_state: RandomState = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Two scores with nothing in common: ``"normal"``, ``"heavy"`` tails, or ``"ties"``.
+    """Draw two independent scores: ``"normal"``, ``"heavy"`` tails, or ``"ties"``.
 
     >>> s, q = independent_noise(100, "ties", random_state=0)
     >>> len(np.unique(s)) < 20
@@ -80,9 +80,9 @@ def independent_noise(
 def synthetic_windows(
     n: int = 4000, rate: float = 0.05, random_state: RandomState = None, *, points: int = 64
 ) -> LabelledWindows:
-    """Windows of a current (s) and of a vibration (q); an event is a dip in one and a burst in the other.
+    """Simulate windows of a current (s) and a vibration (q); an event is a dip in s and a burst in q.
 
-    As many dips happen in s alone and as many bursts in q alone: faults of one sensor, no events.
+    Equally many windows have a dip in s alone or a burst in q alone: sensor faults, not events.
 
     >>> data = synthetic_windows(200, random_state=0)
     >>> data.s.shape, data.q.shape, int(data.label.sum())

@@ -1,25 +1,44 @@
-"""What ``coad demo`` shows of the learned mode: raw windows in, events out, no score to begin with."""
+"""The computations of ``coad demo``: thresholds on two scores, then two networks on raw windows."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from coad._typing import BoolArray, FloatArray
-from coad.research.datasets.synthetic import LabelledWindows, synthetic_windows
+from coad.research.datasets.synthetic import (
+    LabelledScores,
+    LabelledWindows,
+    synthetic_outliers,
+    synthetic_windows,
+)
+from coad.thresholds.curves import ScanPoint, beta_scan
+from coad.thresholds.selection import ThresholdResult, select_thresholds
 
 if TYPE_CHECKING:
     from coad.learned.training.judge import Evaluation
-    from coad.report.page import Section
 
-__all__ = ["LearnedDemo", "learned_sections", "run_learned_demo"]
+__all__ = ["LearnedDemo", "ThresholdDemo", "run_learned_demo", "run_threshold_demo"]
+
+
+@dataclass(frozen=True)
+class ThresholdDemo:
+    """Thresholds chosen without labels on simulated scores, and their evaluation with the true labels."""
+
+    data: LabelledScores
+    result: ThresholdResult
+    scan: list[ScanPoint]
+    ceiling: ScanPoint  # thresholds chosen with the true labels
+    precision: float  # of the thresholds in ``result``, by labels
+    recall: float
+    fbeta: float
+    rate: float
 
 
 @dataclass(frozen=True)
 class LearnedDemo:
-    """Two networks trained on one set of simulated windows and judged on another."""
+    """Two networks trained on one set of simulated windows and evaluated on another."""
 
     data: LabelledWindows
     p_s: FloatArray
@@ -28,7 +47,7 @@ class LearnedDemo:
     evaluation: Evaluation
     status: str
     alpha: float
-    precision: float  # the flags, judged by labels
+    precision: float  # of the flags, by labels
     recall: float
 
     @property
@@ -37,13 +56,29 @@ class LearnedDemo:
         return 2 * self.precision * self.recall / max(self.precision + self.recall, 1e-12)
 
 
+def run_threshold_demo(beta: float = 1.0, random_state: int = 0) -> ThresholdDemo:
+    """Simulate scores, choose thresholds without labels, then evaluate them with the true labels."""
+    data = synthetic_outliers(random_state=random_state)
+    result = select_thresholds(data.s, data.q, beta=beta, random_state=random_state)
+    scan = beta_scan(data.s, data.q, label=data.label)
+    ceiling = beta_scan(data.s, data.q, betas=[beta], label=data.label, supervised=True)[0]
+    flags = result.predict(data.s, data.q)
+    hits = int((flags & data.label).sum())
+    anomalies = int(data.label.sum())
+    precision, recall = hits / max(int(flags.sum()), 1), hits / anomalies
+    square = beta * beta
+    whole = int(flags.sum()) + square * anomalies
+    fbeta = recall if math.isinf(square) else (1 + square) * hits / whole if whole else 0.0
+    return ThresholdDemo(data, result, scan, ceiling, precision, recall, fbeta, anomalies / len(data.label))
+
+
 def run_learned_demo(n: int = 2500, random_state: int = 0, *, verbose: bool = False) -> LearnedDemo:
-    """Train on simulated windows without labels, flag new ones, and only then look at the labels."""
+    """Train on simulated windows without labels, flag new windows, then evaluate with the true labels."""
     from coad.learned.estimator import CoAD  # imports torch
 
     train = synthetic_windows(n, random_state=random_state)
     new = synthetic_windows(n, random_state=random_state + 1)
-    # Fewer and smaller steps than by default: a demonstration should not take long.
+    # Fewer epochs and smaller batches than the defaults, to keep the demo short.
     detector = CoAD(epochs=40, batch_size=400, random_state=random_state, verbose=verbose)
     detector.fit(train.s, train.q)
     p_s, p_q = detector.confidences(new.s, new.q)
@@ -60,31 +95,3 @@ def run_learned_demo(n: int = 2500, random_state: int = 0, *, verbose: bool = Fa
         precision=hits / max(int(flagged.sum()), 1),
         recall=hits / int(new.label.sum()),
     )
-
-
-def learned_sections(run: LearnedDemo) -> list[Section]:
-    """The learned mode's part of the demo page."""
-    from coad.report.figures import decided_scatter
-    from coad.report.page import Section
-    from coad.research.figures.demo import example_windows
-
-    odd_s, odd_q = run.p_s > 0.5, run.p_q > 0.5
-    examples = {
-        "seen by both: flagged": np.flatnonzero(run.flagged)[:3],
-        "seen by s alone": np.flatnonzero(odd_s & ~odd_q)[:3],
-        "seen by q alone": np.flatnonzero(odd_q & ~odd_s)[:3],
-    }
-    return [
-        Section(
-            "Learned from raw windows",
-            f"No scores here: two networks were given {len(run.data.label):,} pairs of raw windows and "
-            "learned to speak at the same time. Below, new windows: what both speak of is an event.",
-            example_windows(run.data.s, run.data.q, examples),
-        ),
-        Section(
-            "What the two networks say",
-            "Each point is a new pair of windows. Faults of one sensor lie along the edges, events in the "
-            "corner; colour shows the hidden truth.",
-            decided_scatter(run.p_s, run.p_q, run.flagged, run.data.label, ("p_s", "p_q")),
-        ),
-    ]

@@ -1,18 +1,23 @@
-"""The MNIST experiment in small: scikit-learn's bundled digits, offline, in under a minute."""
+"""A small version of the MNIST experiment on scikit-learn's 8 × 8 digits: offline, in under a minute."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from coad.research.datasets.digits import load_digits_split
 from coad.research.datasets.mnist import ImagePairs, same_class_pairs
-from coad.research.experiments._learned import LearnedResult, Recipe, Tell, folded_pairs, run_experiment
-from coad.research.experiments.mnist import chosen_recipe
+from coad.research.experiments._progress import Progress, silent
+from coad.research.experiments.images import (
+    ImageResult,
+    Recipe,
+    chosen_recipe,
+    folded_pairs,
+    run_experiment,
+)
 
 __all__ = ["RECIPES", "reproduce_digits"]
 
@@ -32,21 +37,21 @@ RECIPES: dict[str, Recipe] = {
 def reproduce_digits(
     preset: str = "fast",
     betas: Sequence[float] = (0.05, 1.0, math.inf),
-    seeds: int | None = None,
+    starts: int | None = None,
     *,
     frontier: bool = False,
     random_state: int = 0,
-    page: str | Path | None = None,
-    progress: Tell | None = None,
+    progress: Progress = silent,
     verbose: bool = False,
     recipe: Recipe | None = None,
-) -> LearnedResult:
-    """As :func:`coad.research.experiments.mnist.reproduce_mnist`, on 8 × 8 images that come with scikit-learn.
+) -> ImageResult:
+    """Run the MNIST experiment on scikit-learn's 8 × 8 images; the paper has no such table.
 
-    The paper has no such table, so no numbers stand beside ours. Images are rolled
-    by at most one pixel and not cropped: at this size a crop loses the digit.
+    Images are shifted by at most one pixel and not cropped, since a crop of this size would lose
+    the digit. Parameters and result are those of
+    :func:`coad.research.experiments.mnist.reproduce_mnist`.
     """
-    plan = chosen_recipe(RECIPES, preset, seeds, recipe)
+    plan = chosen_recipe(RECIPES, preset, starts, recipe)
     rng = np.random.default_rng(random_state)
     images, labels = load_digits_split("train")
     used = labels < 4
@@ -64,12 +69,11 @@ def reproduce_digits(
         betas,
         frontier=frontier,
         random_state=random_state,
-        page=page,
-        tell=progress,
+        progress=progress,
         verbose=verbose,
     )
 
 
 def _flat(pairs: ImagePairs) -> ImagePairs:
-    """Images as rows of 64 numbers: at this size a fully-connected network is quicker and as good."""
+    """Images as rows of 64 numbers: at this size a fully connected network is faster and equally good."""
     return replace(pairs, s=pairs.s.reshape(len(pairs), -1), q=pairs.q.reshape(len(pairs), -1))

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from coad.exceptions import InputError
 from coad.research.datasets.mnist import load_mnist, same_class_pairs
-from coad.research.experiments._learned import LearnedResult, Recipe, Tell, folded_pairs, run_experiment
+from coad.research.experiments._progress import Progress, silent
+from coad.research.experiments.images import (
+    ImageResult,
+    Recipe,
+    chosen_recipe,
+    folded_pairs,
+    run_experiment,
+)
 
 __all__ = ["PAPER_TABLE", "RECIPES", "reproduce_mnist"]
 
@@ -22,7 +27,7 @@ PAPER_TABLE: dict[float, tuple[float, ...]] = {
     math.inf: (0.005, 1.0, 0.992, 0.996),
 }
 
-#: ``fast`` is ours; ``paper`` is the paper's loss, learning rate and 3000 epochs of 1800 pairs.
+#: ``fast``: our training settings. ``paper``: the paper's loss, learning rate and 3000 epochs of 1800 pairs.
 RECIPES: dict[str, Recipe] = {
     "fast": Recipe(
         pairs=200_000,
@@ -49,31 +54,51 @@ def reproduce_mnist(
     preset: str = "fast",
     data: str | Path | None = None,
     betas: Sequence[float] = (0.05, 1.0, math.inf),
-    seeds: int | None = None,
+    starts: int | None = None,
     *,
     frontier: bool = False,
     random_state: int = 0,
-    page: str | Path | None = None,
-    progress: Tell | None = None,
+    progress: Progress = silent,
     verbose: bool = False,
     recipe: Recipe | None = None,
-) -> LearnedResult:
-    """Table 1 beside the paper's numbers, and the pictures as one HTML page if ``page`` is given.
+) -> ImageResult:
+    """Compute Table 1: the fraction of each digit's test images that are flagged, for each β.
 
-    ``data`` is a folder with the MNIST files; without it they are looked for in
-    COAD_DATA and the cache, then downloaded. ``seeds`` starts per β are trained and
-    the best kept by validation F̂ alone. ``frontier`` trains all β at once on shared
-    networks. ``progress`` is called with a line at each stage; ``verbose`` shows the
-    training's own bar. ``recipe`` replaces the preset's.
+    Parameters
+    ----------
+    preset
+        Name of the recipe, one of :data:`RECIPES`.
+    data
+        Folder with the MNIST files. By default COAD_DATA and the cache are searched, then the
+        files are downloaded.
+    betas
+        The values of β.
+    starts
+        Number of random initialisations trained per β; the best is kept by validation F̂ alone.
+        By default the recipe's.
+    frontier
+        Train all β at once on shared networks instead of one after the other.
+    random_state
+        Seed of the drawn pairs and of the training.
+    progress
+        Called with one line at each stage.
+    verbose
+        Show the progress bar of the training.
+    recipe
+        Used instead of the preset's recipe.
+
+    Returns
+    -------
+    ImageResult
+        The table, with the paper's values, and the scores of the test images.
     """
-    plan = chosen_recipe(RECIPES, preset, seeds, recipe)
-    say: Tell = progress if progress is not None else lambda _: None
-    say("reading MNIST")
+    plan = chosen_recipe(RECIPES, preset, starts, recipe)
+    progress("reading MNIST")
     images, labels = load_mnist("train", data)
     test_images, test_labels = load_mnist("test", data)
     rng = np.random.default_rng(random_state)
     used = labels < len(PAPER_TABLE[1.0])
-    say(f"drawing {plan.pairs:,} pairs")
+    progress(f"drawing {plan.pairs:,} pairs")
     train, fold = folded_pairs(images[used], labels[used], plan.pairs, plan.folds, rng)
     test = same_class_pairs(test_images, test_labels, rng)
     return run_experiment(
@@ -87,22 +112,6 @@ def reproduce_mnist(
         paper=PAPER_TABLE,
         frontier=frontier,
         random_state=random_state,
-        page=page,
-        tell=progress,
+        progress=progress,
         verbose=verbose,
     )
-
-
-def chosen_recipe(
-    recipes: dict[str, Recipe], preset: str, seeds: int | None, recipe: Recipe | None
-) -> Recipe:
-    """The preset's recipe or the given one, with the number of seeds replaced if it is given."""
-    if recipe is None:
-        if preset not in recipes:
-            raise InputError(f"preset must be one of {', '.join(map(repr, recipes))}, not {preset!r}")
-        recipe = recipes[preset]
-    if seeds is None:
-        return recipe
-    if seeds < 1:
-        raise InputError(f"seeds, the number of starts for each beta, must be at least 1, not {seeds}")
-    return replace(recipe, n_seeds=seeds)

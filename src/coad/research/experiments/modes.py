@@ -1,14 +1,14 @@
-"""Modes against one head: digits, the hydraulic rig and SKAB, with one kind made rare at a time.
+"""Coincident modes against the binary method: digits, the hydraulic rig and SKAB, one class made rare at a time.
 
-Everything is fitted without labels; labels make one class rare and judge what was flagged. The
-one-input peer is given what no user has: its threshold is the best one, chosen by the labels.
+Everything is fitted without labels; labels are used to subsample one class and to evaluate the flags.
+The one-input peer has an advantage: its threshold is the best one for the labels.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,12 @@ from coad.exceptions import CoadWarning, InputError
 from coad.modes.estimator import CoincidenceModes
 from coad.research.baselines.strategies import best_f1, f1
 from coad.research.datasets.hydraulic import load_hydraulic
+from coad.research.experiments._progress import Progress, silent
 
 __all__ = ["FAULTS", "SETS", "ModesRow", "rare_digit", "rare_fault", "run_modes"]
 
-Tell = Callable[[str], None]
 SETS = ("digits", "hydraulic", "skab")
-#: Fault of the rig → column of its profile, and the state that is the fault.
+#: Fault of the rig: column of its profile, and the value that marks the fault.
 FAULTS: dict[str, tuple[str, int]] = {
     "pump": ("pump leakage", 2),
     "valve": ("valve", 73),
@@ -36,10 +36,10 @@ FAULTS: dict[str, tuple[str, int]] = {
 
 @dataclass(frozen=True)
 class ModesRow:
-    """One data set: F1 of each method, and what the catalogue looked like.
+    """One data set: F1 of each method, and the size of the catalogue of modes.
 
-    ``majority`` is F1 of the union of the modes in which most rows are of the rare kind: what a
-    person who looks at the catalogue can pick.
+    ``majority`` is the F1 of the union of all modes in which most rows belong to the rare class: what a
+    person who inspects the catalogue can select.
     """
 
     dataset: str
@@ -63,9 +63,28 @@ def run_modes(
     data: str | Path | None = None,
     random_state: int = 0,
     compare: bool = True,
-    progress: Tell | None = None,
+    progress: Progress = silent,
 ) -> list[ModesRow]:
-    """Every data set in turn; ``compare=False`` leaves out all but the modes."""
+    """Fit and evaluate all methods on each data set.
+
+    Parameters
+    ----------
+    sets
+        Any of :data:`SETS`.
+    data
+        Folder of the hydraulic and SKAB data; by default COAD_DATA.
+    random_state
+        Seed of the subsampling and of the training.
+    compare
+        If false, only the modes are fitted.
+    progress
+        Called with one line after each data set.
+
+    Returns
+    -------
+    list of ModesRow
+        One row per data set.
+    """
     unknown = [name for name in sets if name not in SETS]
     if unknown:
         raise InputError(f"unknown data set {', '.join(unknown)}; there are {', '.join(SETS)}")
@@ -73,17 +92,16 @@ def run_modes(
     for name, pairs in _data(sets, data, random_state):
         row = _measure(name, pairs, random_state, compare)
         found.append(row)
-        if progress is not None:
-            progress(
-                f"{name}: modes {row.modes:.2f} (majority {row.majority:.2f}), binary {row.binary:.2f}, "
-                f"context {row.context:.2f}, {row.peer_name} {row.peer:.2f}; {row.n_modes} modes, "
-                f"{row.n_rare} rare, {row.seconds_modes:.0f} s"
-            )
+        progress(
+            f"{name}: modes {row.modes:.2f} (majority {row.majority:.2f}), binary {row.binary:.2f}, "
+            f"context {row.context:.2f}, {row.peer_name} {row.peer:.2f}; {row.n_modes} modes, "
+            f"{row.n_rare} rare, {row.seconds_modes:.0f} s"
+        )
     return found
 
 
 def rare_digit(digit: int, rate: float = 0.03, random_state: int = 0) -> Pairs:
-    """scikit-learn's 8 × 8 digits, one of them rare: s is the upper half, q the lower.
+    """scikit-learn's 8 × 8 digits with one digit subsampled to ``rate``: s is the upper half, q the lower.
 
     >>> pairs = rare_digit(8)
     >>> len(pairs), pairs.s.shape[1:], round(float(pairs.label.mean()), 3)
@@ -110,9 +128,9 @@ def rare_fault(
     if fault == "pump":
         faulty: BoolArray = np.asarray(whole.label, dtype=bool)
     else:
-        # The regime's text names cooler and valve: the profile itself is not kept.
-        words = [dict(part.rsplit(" ", 1) for part in one.split(", ")) for one in whole.context]  # type: ignore[union-attr]
-        faulty = np.array([int(one[column]) == state for one in words])
+        # The states of cooler and valve are read from the name of the regime.
+        states = [dict(part.rsplit(" ", 1) for part in one.split(", ")) for one in whole.context]  # type: ignore[union-attr]
+        faulty = np.array([int(one[column]) == state for one in states])
     rows = _rarefied(faulty, rate, random_state)
     part = whole[rows]
     return Pairs(
@@ -146,7 +164,7 @@ def _measure(name: str, pairs: Pairs, seed: int, compare: bool) -> ModesRow:
         binary, context, took = 0.0, 0.0, 0.0
         peer, peer_name = 0.0, "–"
         if compare:
-            binary, context, took = _one_head(pairs, truth, det, seed)
+            binary, context, took = _binary(pairs, truth, det, seed)
             peer, peer_name = _best_peer(pairs, truth, seed)
     return ModesRow(
         dataset=name,
@@ -165,7 +183,7 @@ def _measure(name: str, pairs: Pairs, seed: int, compare: bool) -> ModesRow:
     )
 
 
-def _one_head(pairs: Pairs, truth: BoolArray, det: CoincidenceModes, seed: int) -> tuple[float, float, float]:
+def _binary(pairs: Pairs, truth: BoolArray, det: CoincidenceModes, seed: int) -> tuple[float, float, float]:
     from coad.learned.estimator import CoAD
 
     start = time.perf_counter()
@@ -191,12 +209,12 @@ def _best_peer(pairs: Pairs, truth: BoolArray, seed: int) -> tuple[float, str]:
 
 
 def majority_modes(label: IntArray, truth: BoolArray) -> list[int]:
-    """The modes in which most rows are of the kind that the labels name."""
+    """Return the modes in which most rows are labelled."""
     return [int(k) for k in np.unique(label[label >= 0]) if truth[label == k].mean() > 0.5]
 
 
 def _rarefied(rare: BoolArray, rate: float, seed: int) -> IntArray:
-    """Row numbers in order: all common rows, and as many rare ones as make up ``rate``."""
+    """Row numbers in order: all common rows, and enough rare ones to make up ``rate``."""
     common, few = np.flatnonzero(~rare), np.flatnonzero(rare)
     wanted = round(rate * len(common) / (1.0 - rate))
     if wanted > len(few):

@@ -1,4 +1,4 @@
-"""The data sets of ``coad bench --methods``: the simulated RF station, milling, digits, or files of your own."""
+"""The data sets of ``coad bench --methods``: the simulated RF station, milling, digits, or the user's files."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from coad.data.pairs import Pairs
-from coad.exceptions import InputError
+from coad.exceptions import FileError, InputError
 from coad.research.baselines.strategies import JOINT, Judged, best_f1
+from coad.research.experiments._progress import Progress, silent
 
-__all__ = ["NAMES", "BenchData", "bench_data", "from_files"]
+__all__ = ["NAMES", "BenchData", "available_data", "bench_data", "from_files", "sorted_names"]
 
 #: The data sets that have a name.
 NAMES = ("rf", "milling", "digits")
@@ -24,12 +25,26 @@ Sides = tuple[Pairs, Pairs]
 
 @dataclass(frozen=True)
 class BenchData:
-    """A data set that can be split again and again.
+    """A data set with a function that splits it into training and test rows.
 
-    ``setting`` are the networks' (arguments of :class:`~coad.learned.estimator.CoAD`), ``supervised`` what differs in it for
-    networks that learn from labels. ``fit_coad`` stands in for the plain fit where an experiment has its own way
-    to use CoAD, ``either`` says that there it flags what is off in either input. ``fingerprint`` tells one content from
-    another.
+    Attributes
+    ----------
+    name, source
+        Short name and description.
+    split
+        ``split(number, seed)`` returns the training and the test pairs of one split.
+    setting
+        Arguments of :class:`~coad.learned.estimator.CoAD` for these data.
+    supervised
+        Replacements in ``setting`` for networks that learn from labels.
+    regimes, labelled
+        Whether the pairs have a context and labels.
+    fingerprint
+        Hash of the content.
+    fit_coad
+        Used instead of the plain fit where an experiment applies CoAD in its own way.
+    either
+        Whether ``fit_coad`` flags rows that are anomalous in either input, not only in both.
     """
 
     name: str
@@ -45,7 +60,24 @@ class BenchData:
 
 
 def bench_data(name: str, *, folder: Path | None = None, quick: bool = False, seed: int = 0) -> BenchData:
-    """A data set by name; ``folder`` is where milling's files are (default: COAD_DATA)."""
+    """Load or simulate a data set by name.
+
+    Parameters
+    ----------
+    name
+        One of :data:`NAMES`.
+    folder
+        Folder of the milling files; by default COAD_DATA is searched.
+    quick
+        Use fewer rows and shorter training.
+    seed
+        Seed of the simulated data.
+
+    Returns
+    -------
+    BenchData
+        The data set with its training settings.
+    """
     if name == "rf":
         return _rf(quick, seed)
     if name == "milling":
@@ -55,10 +87,51 @@ def bench_data(name: str, *, folder: Path | None = None, quick: bool = False, se
     raise InputError(f"unknown data set {name!r}; there are {', '.join(NAMES)}, or give a file")
 
 
-def from_files(files: Sequence[str | Path], layout: Any, *, test_size: float = 0.25) -> BenchData:
-    """Files of the user's, read by a :class:`~coad.data.Layout`; split by group if there is one, else at random.
+def available_data(
+    *, folder: Path | None = None, quick: bool = False, seed: int = 0, progress: Progress = silent
+) -> list[BenchData]:
+    """Load all named data sets (see :func:`bench_data`), leaving out those whose files are not found."""
+    found = []
+    for name in NAMES:
+        try:
+            found.append(bench_data(name, folder=folder, quick=quick, seed=seed))
+        except FileError as error:
+            progress(f"{name} is left out: {error}")
+    return found
 
-    With time and no group, blocks of time are kept together: neighbours resemble each other.
+
+def sorted_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Separate names of data sets, each once, from paths of files; a file must exist unless it is a pattern.
+
+    >>> sorted_names(["RF", "digits", "rf", "run*.csv"])
+    (['rf', 'digits'], ['run*.csv'])
+    """
+    files = [name for name in names if name.lower() not in NAMES]
+    for name in files:
+        if not Path(name).exists() and not any(mark in name for mark in "*?["):
+            raise InputError(f"{name!r} is neither a file nor one of the data sets {', '.join(NAMES)}")
+    return list(dict.fromkeys(name.lower() for name in names if name.lower() in NAMES)), files
+
+
+def from_files(files: Sequence[str | Path], layout: Any, *, test_size: float = 0.25) -> BenchData:
+    """Read the user's files as one data set.
+
+    Splits keep groups whole if the layout names a group, else blocks of time if it names a time
+    column (rows close in time resemble each other); otherwise rows are split at random.
+
+    Parameters
+    ----------
+    files
+        Paths of tables or arrays.
+    layout
+        Which columns are s, q, label, context, group and time: a :class:`~coad.data.Layout`.
+    test_size
+        Fraction of the rows used for testing.
+
+    Returns
+    -------
+    BenchData
+        At least 200 rows.
     """
     from coad.data import read_pairs
 
@@ -71,7 +144,7 @@ def from_files(files: Sequence[str | Path], layout: Any, *, test_size: float = 0
         if label.dtype.kind not in "biuf" or not np.isin(label, (0, 1)).all():
             raise InputError("the label must be 1 (anomaly) and 0 (normal), or true and false")
         if len(np.unique(label)) < 2:
-            raise InputError(f"every label is {label[0]}, so there is nothing to judge by; leave --label out")
+            raise InputError(f"every label is {label[0]}, so nothing can be evaluated; leave --label out")
     names = ", ".join(Path(file).name for file in files)
 
     def split(number: int, seed: int) -> Sides:
@@ -103,7 +176,7 @@ def _rf(quick: bool, seed: int) -> BenchData:
         source=source,
         split=split,
         setting=dict(QUICK_SETTING if quick else SETTING),
-        supervised={"augment": paper_augment},  # labels tell both signs of a change: nothing to turn over
+        supervised={"augment": paper_augment},  # with labels both signs are learned without flipping
         fingerprint=_fingerprint(pairs),
     )
 
@@ -137,7 +210,7 @@ def _milling(folder: Path | None, quick: bool) -> BenchData:
 
 
 def _milling_coad(train: Pairs, test: Pairs, regimes: bool, seed: int, setting: dict[str, Any]) -> Judged:
-    """As ``coad reproduce milling``: one fact, that sharp tools draw less current, says which half is worn."""
+    """CoAD as in ``coad reproduce milling``, where the motor current decides which half is worn."""
     from coad.research.experiments.milling import fit_split
 
     options = {"beta": 1.0, "n_seeds": 4, "epochs": 200, "net": None, **setting}
@@ -146,7 +219,7 @@ def _milling_coad(train: Pairs, test: Pairs, regimes: bool, seed: int, setting: 
     from sklearn.metrics import average_precision_score
 
     truth = np.asarray(test.label, dtype=bool)
-    # Its thresholds are searched on training rows without labels: own and ours are the same.
+    # The thresholds are searched on training rows without labels, so own and ours are the same.
     best = best_f1(truth, *healthy, rest=True)
     return Judged(JOINT, row.f1, row.f1, best, float(average_precision_score(truth, anomaly)))
 
@@ -175,7 +248,7 @@ def _digits(quick: bool) -> BenchData:
 
 
 def _fingerprint(pairs: Pairs) -> str:
-    """Of every row and all that describes it: another regime, group or label makes other results."""
+    """Hash of all arrays: a changed regime, group or label changes the results too."""
     digest = hashlib.sha256()
     for name in ("s", "q", "context", "group", "time", "label"):
         values = getattr(pairs, name)

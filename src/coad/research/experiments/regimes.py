@@ -1,12 +1,12 @@
-"""What knowing the regime changes on three real machines: milling, SKAB, the hydraulic rig.
+"""The effect of a known regime on three real machines: milling, SKAB, the hydraulic rig.
 
-Each data set is split several times, by whole cuts (milling) or by short blocks of time (SKAB,
-hydraulic; a block is never torn apart). The plain and the regime-aware method are trained on the
-same rows without labels, and judged by labels on the rest. For SKAB and the hydraulic rig what is
-flagged counts as anomalous; for milling see :mod:`coad.research.experiments.milling`.
+Each data set is split several times, by whole cuts (milling) or by whole short blocks of time (SKAB,
+hydraulic). The plain and the regime-aware method are trained on the same rows without labels, and
+evaluated with labels on the rest. For SKAB and the hydraulic rig flagged rows count as anomalous; for
+milling see :mod:`coad.research.experiments.milling`.
 
-F1 judges only the fault that somebody wrote down. Coincidence finds whatever both inputs follow,
-and one detector takes the strongest of it; so the run also keeps what was flagged, for pictures.
+F1 measures only the labelled fault. Coincidence finds any factor that both inputs depend on, and one
+detector finds the strongest of them; so the run also keeps the flags, for figures.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,18 +26,18 @@ from coad.data.pairs import Pairs
 from coad.exceptions import CoadWarning, InputError
 from coad.research.datasets.hydraulic import HydraulicData, load_hydraulic
 from coad.research.datasets.skab import SkabData, load_skab
+from coad.research.experiments._progress import Progress, silent
 from coad.research.experiments.milling import METHODS, MillingRun, f1_of, run_milling
 
-__all__ = ["RegimeRow", "RegimesRun", "TableRow", "run_regimes", "scaled_within", "write_regimes_page"]
+__all__ = ["RegimeRow", "RegimesRun", "TableRow", "run_regimes", "scaled_within"]
 
-Tell = Callable[[str], None]
-#: About how many rows follow each other in a block.
+#: Number of consecutive rows in a block.
 _BLOCK_ROWS = {"SKAB": 6, "hydraulic": 5}
 
 
 @dataclass(frozen=True)
 class RegimeRow:
-    """One split of one data set under one method."""
+    """One method on one split of one data set."""
 
     dataset: str
     method: str
@@ -55,7 +55,7 @@ class RegimeRow:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A line of the table: one data set under one method, over its splits."""
+    """A line of the table: one method on one data set, averaged over the splits."""
 
     dataset: str
     fault: str
@@ -73,7 +73,7 @@ class TableRow:
 
 @dataclass(frozen=True)
 class RegimesRun:
-    """The rows; and what each split's detector flags in the whole record: (splits, rows), by method."""
+    """One row per split and method; the flags of the whole record, by method, are (splits, rows)."""
 
     rows: list[RegimeRow]
     sources: dict[str, str]
@@ -83,7 +83,7 @@ class RegimesRun:
     hydraulic_flags: dict[str, BoolArray] | None = None
 
     def table(self) -> list[TableRow]:
-        """Plain against regime-aware, a line each."""
+        """Return one line per data set and method."""
         lines = []
         for dataset in dict.fromkeys(row.dataset for row in self.rows):
             for method in METHODS:
@@ -125,11 +125,31 @@ def run_regimes(
     n_seeds: int = 4,
     epochs: int = 200,
     random_state: int = 0,
-    progress: Tell | None = None,
+    progress: Progress = silent,
 ) -> RegimesRun:
-    """Measure the data sets named; ``data`` is the folder above theirs (default: COAD_DATA).
+    """Compare the plain and the regime-aware method.
 
-    A :class:`MillingRun` that is there already is taken over; otherwise milling is run with 8 splits.
+    Parameters
+    ----------
+    datasets
+        Any of ``"milling"``, ``"SKAB"`` and ``"hydraulic"``.
+    splits
+        Number of splits of SKAB and the hydraulic rig; milling has 8.
+    milling
+        An earlier milling run to use instead of running it again.
+    data
+        The folder that contains the folders of the data sets; by default COAD_DATA.
+    beta, n_seeds, epochs
+        Arguments of :class:`~coad.learned.estimator.CoAD`.
+    random_state
+        Seed of splits and training.
+    progress
+        Called with one line after each fit.
+
+    Returns
+    -------
+    RegimesRun
+        One row per split and method, and the flags.
     """
     unknown = [name for name in datasets if name not in _FAULTS]
     if unknown or not datasets:
@@ -138,32 +158,49 @@ def run_regimes(
         )
     if splits < 1:
         raise InputError(f"splits must be at least 1, not {splits}")
-    say: Tell = progress if progress is not None else lambda _: None
     settings: dict[str, Any] = {"beta": beta, "n_seeds": n_seeds, "epochs": epochs}
     rows: list[RegimeRow] = []
     kept: dict[str, Any] = {}
     sources: dict[str, str] = {}
     if "milling" in datasets:
         run = milling or run_milling(
-            8, data=data, **settings, random_state=random_state, progress=lambda line: say(f"milling, {line}")
+            8,
+            data=data,
+            **settings,
+            random_state=random_state,
+            progress=lambda line: progress(f"milling, {line}"),
         )
         rows += _milling_rows(run)
         sources["milling"] = run.source
     for name in (name for name in ("SKAB", "hydraulic") if name in datasets):
         loaded: Any = load_skab(data, stride=10) if name == "SKAB" else load_hydraulic(data)
         sources[name] = loaded.source
-        measured, flags = _measure(name, loaded.pairs, splits, settings, random_state, say)
+        measured, flags = _measure(name, loaded.pairs, splits, settings, random_state, progress)
         rows += measured
         kept |= {name.lower(): loaded, f"{name.lower()}_flags": flags}
     return RegimesRun(rows, sources, **kept)
 
 
 def scaled_within(fitted: Pairs, other: Pairs, *, regimes: bool) -> tuple[FloatArray, ...]:
-    """s and q of ``fitted``, then of ``other``, in deviations from the regime's median in ``fitted``.
+    """Scale both sets of pairs by median and standard deviation of each regime in ``fitted``.
 
-    The hydraulic rig has 30 cycles in most regimes, fewer than CoAD asks for to scale a regime by
-    itself; median and deviation are steady enough from about ten. Without ``regimes`` all rows are one.
-    Regimes that ``fitted`` does not hold are scaled like all rows together.
+    The hydraulic rig has 30 cycles in most regimes, fewer than CoAD needs to scale a regime separately;
+    median and deviation are stable enough from about ten rows.
+
+    Parameters
+    ----------
+    fitted
+        The pairs from which medians and deviations are computed.
+    other
+        Further pairs to scale. Regimes that ``fitted`` does not contain, or of which it has fewer
+        than 8 rows, are scaled by all rows.
+    regimes
+        If false, all rows count as one regime.
+
+    Returns
+    -------
+    tuple
+        s and q of ``fitted``, then s and q of ``other``.
     """
     parts: list[FloatArray] = []
     for name in ("s", "q"):
@@ -186,63 +223,8 @@ def scaled_within(fitted: Pairs, other: Pairs, *, regimes: bool) -> tuple[FloatA
     return parts[0], parts[2], parts[1], parts[3]
 
 
-def write_regimes_page(run: RegimesRun, path: Path) -> None:
-    """The table and the pictures of what coincidence found, on one page."""
-    from coad.report.page import Section, write_page
-    from coad.research.figures import regimes as figures
-
-    lines = run.table()
-    sections = [
-        Section(
-            "F1 by labels, plain and with regimes",
-            "Judged on test rows; the dark line is the score of calling everything anomalous. Status and α̂ "
-            "come from training, without labels.",
-            figures.table_figure(lines),
-            _as_text(lines),
-        )
-    ]
-    if run.skab is not None and run.skab_flags is not None:
-        sections += [
-            Section(
-                "SKAB: the plain method finds the campaign",
-                "The fraction of each run that is flagged. Runs of one campaign (one day, one set-up) differ from "
-                "the others in both inputs; that is a regime, not an anomaly.",
-                figures.runs_figure(run.skab, run.skab_flags),
-            ),
-            Section(
-                "SKAB: what coincides within a run",
-                "Each channel's mean difference between windows that the regime-aware method flags (in most splits) "
-                "and the others, in deviations within the run; and the same for the labelled anomalies. Those move "
-                "the flow (q) and hardly anything in s, so coincidence cannot see them; what both inputs do follow "
-                "is another thing, which nobody labelled.",
-                figures.channels_figure(run.skab, run.skab_flags["regimes"]),
-            ),
-        ]
-    if run.hydraulic is not None and run.hydraulic_flags is not None:
-        sections.append(
-            Section(
-                "Hydraulic rig: flags over the experiment",
-                "Top: the oil temperature of every cycle in the order in which they ran, coloured by how many splits "
-                "flag it. Middle: the flags of each split. Bottom: the leakage that the experimenters set. One detector "
-                "takes the strongest coincidence, which may be leakage in one split and the warming up of the oil in another.",
-                figures.cycles_figure(run.hydraulic, run.hydraulic_flags["regimes"]),
-                _by_leakage(run.hydraulic, run.hydraulic_flags["regimes"]),
-            )
-        )
-    words = "; ".join(f"{x.dataset}, {x.method}: F1 {x.f1:.2f} (trivial {x.trivial:.2f})" for x in lines)
-    write_page(
-        path,
-        "Three machines: what knowing the regime changes",
-        words + ".",
-        sections,
-        "Labels were used only to judge. Pictures show whole records, training rows included. Data: "
-        + "; ".join(run.sources.values())
-        + ".",
-    )
-
-
 def _measure(
-    name: str, pairs: Pairs, splits: int, settings: dict[str, Any], random_state: int, say: Tell
+    name: str, pairs: Pairs, splits: int, settings: dict[str, Any], random_state: int, progress: Progress
 ) -> tuple[list[RegimeRow], dict[str, BoolArray]]:
     from coad.learned.estimator import CoAD  # imports torch
 
@@ -261,7 +243,7 @@ def _measure(
             regimes = method == "regimes"
             seed = random_state + 1000 * split
             with warnings.catch_warnings():
-                # What they say is in the row: the status and α.
+                # The content of these warnings (status, α) is part of the row.
                 warnings.simplefilter("ignore", CoadWarning)
                 detector = CoAD(**settings, validation=0.25, split="group", scale=False, random_state=seed)
                 s, q, s_all, q_all = scaled_within(train, pairs, regimes=regimes)
@@ -286,7 +268,7 @@ def _measure(
                     seconds=time.monotonic() - start,
                 )
             )
-            say(
+            progress(
                 f"{name}, split {split + 1} of {splits}, {method}: F1 {f1:.3f} (trivial {rows[-1].trivial:.3f})"
             )
     return rows, {method: np.stack(found) for method, found in flags.items()}
@@ -308,27 +290,6 @@ def _milling_rows(run: MillingRun) -> list[RegimeRow]:
     return [
         RegimeRow(dataset="milling", seconds=row.seconds, **{name: getattr(row, name) for name in same})
         for row in run.rows
-    ]
-
-
-def _as_text(lines: Sequence[TableRow]) -> tuple[list[str], list[list[str]]]:
-    head = ["data", "fault", "method", "splits", "F1", "lowest", "trivial", "flagged", "α̂", "F̂", "status"]
-    return head, [
-        [
-            *(x.dataset, x.fault, x.method, str(x.splits), f"{x.f1:.2f} ± {x.deviation:.2f}"),
-            *(f"{value:.2f}" for value in (x.lowest, x.trivial, x.flagged, x.alpha, x.fbeta_hat)),
-            x.status,
-        ]
-        for x in lines
-    ]
-
-
-def _by_leakage(data: HydraulicData, flags: BoolArray) -> tuple[list[str], list[list[str]]]:
-    kinds = [("no leakage", 0), ("weak leakage", 1), ("severe leakage", 2)]
-    return ["flagged of", *(f"split {i + 1}" for i in range(len(flags)))], [
-        [words, *(f"{flagged[data.leakage == level].mean():.0%}" for flagged in flags)]
-        for words, level in kinds
-        if (data.leakage == level).any()
     ]
 
 

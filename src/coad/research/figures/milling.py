@@ -1,25 +1,63 @@
-"""Pictures of the milling experiment: F1 by split, confidence by class, confidence against wear."""
+"""Figures and page of the milling experiment: F1 by split, confidence by tool class and by wear."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from coad._typing import ArrayLike, FloatArray
 from coad.report.figures import BLUE, GREY, ORANGE, RED
+from coad.report.page import Section, write_page
+from coad.research.experiments.milling import PAPER_F1, MillingRow, MillingRun
+from coad.research.figures._styles import METHOD_STYLES
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from coad.research.experiments.milling import MillingRow
-
-__all__ = ["class_violins", "fit_sigmoid", "splits_figure", "wear_figure"]
+__all__ = ["class_violins", "fit_sigmoid", "splits_figure", "wear_figure", "write_milling_page"]
 
 _CLASSES = ((0, "healthy", BLUE), (1, "degraded", ORANGE), (2, "failed", RED))
 _LIMIT = 500
+
+
+def write_milling_page(run: MillingRun, path: Path) -> None:
+    """Write the figures and the table of all splits as one self-contained HTML page."""
+    inverted = sum(row.inverted for row in run.rows if row.method == "regimes")
+    splits = run.summary("regimes").splits
+    write_page(
+        path,
+        "Milling: worn tools found without labels",
+        run.verdict(),
+        [
+            Section(
+                "F1 of every split",
+                "Each point is a split by cut: no cut is in both training and test. The lines are the paper's "
+                "F1, on raw signals, and the F1 of calling every window anomalous.",
+                splits_figure(run.rows, PAPER_F1, run.trivial),
+                _split_table(run.rows),
+            ),
+            Section(
+                "Confidence by tool class",
+                "The anomaly confidence of test windows, by tool class (from flank wear).",
+                class_violins(run.anomaly, run.judged.tool_class),
+            ),
+            Section(
+                "Confidence against flank wear, for each regime",
+                "Each point is a cut whose wear was measured: the mean over its windows. The line is a "
+                "fitted sigmoid. The wear at which it rises differs between regimes, which the labels do not "
+                "take into account.",
+                wear_figure(run.anomaly, run.judged.wear, run.judged.pairs.context, run.judged.pairs.group),
+            ),
+        ],
+        "Coincidence finds two classes, sharp and worn, but not which is which: both have nearly the "
+        "same F̂. One fact decides for all splits: a sharp tool draws less motor current. Because of it the outputs "
+        f"of the networks were inverted in {inverted} of {splits} splits. Without it the mean F1 with regimes is "
+        f"{run.summary('regimes').mean_as_trained:.2f}. Labels and wear were used only for evaluation.",
+    )
 
 
 def splits_figure(rows: Sequence[MillingRow], paper: float, trivial: float) -> go.Figure:
@@ -27,8 +65,7 @@ def splits_figure(rows: Sequence[MillingRow], paper: float, trivial: float) -> g
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    looks = {"plain": ("plain", ORANGE, "x"), "regimes": ("with regimes", BLUE, "circle")}
-    for method, (name, colour, symbol) in looks.items():
+    for method, (name, colour, symbol) in METHOD_STYLES.items():
         own = [row for row in rows if row.method == method]
         figure.add_scatter(
             x=[row.split + 1 for row in own],
@@ -37,8 +74,8 @@ def splits_figure(rows: Sequence[MillingRow], paper: float, trivial: float) -> g
             name=name,
             marker={"color": colour, "symbol": symbol, "size": 11},
         )
-    for value, words in ((paper, f"paper {paper:.2f}"), (trivial, f"all anomalous {trivial:.2f}")):
-        figure.add_hline(y=value, line_dash="dot", line_color=GREY, annotation_text=words)
+    for value, text in ((paper, f"paper {paper:.2f}"), (trivial, f"all anomalous {trivial:.2f}")):
+        figure.add_hline(y=value, line_dash="dot", line_color=GREY, annotation_text=text)
     figure.update_xaxes(title_text="split", dtick=1).update_yaxes(title_text="F1 on the test cuts")
     return figure.update_layout(template="plotly_white", height=380)
 
@@ -57,12 +94,12 @@ def class_violins(anomaly: ArrayLike, tool_class: ArrayLike) -> go.Figure:
         own = confidence[classes == value]
         if not len(own):
             continue
-        evenly = own[np.unique(np.linspace(0, len(own) - 1, _LIMIT).astype(int))]
+        drawn = own[np.unique(np.linspace(0, len(own) - 1, _LIMIT).astype(int))]
         figure.add_violin(
-            y=np.round(evenly, 4),
+            y=np.round(drawn, 4),
             name=f"{name} ({len(own):,})",
             line_color=colour,
-            # Confidences lie in [0, 1]; the smoothed shape must not leave it.
+            # Confidences lie in [0, 1]; the smoothed outline must too.
             span=[0, 1],
             spanmode="manual",
             scalemode="width",
@@ -111,7 +148,7 @@ def wear_figure(anomaly: ArrayLike, wear: ArrayLike, context: Any, group: Any) -
 
 
 def fit_sigmoid(wear: ArrayLike, confidence: ArrayLike) -> tuple[float, float] | None:
-    """Middle (mm) and width (mm) of the rising sigmoid nearest to the points; None with fewer than four.
+    """Fit a rising sigmoid: its middle and width in mm; None for fewer than four points.
 
     >>> x = np.linspace(0, 1, 30)
     >>> middle, width = fit_sigmoid(x, 1 / (1 + np.exp(-(x - 0.4) / 0.05)))
@@ -132,6 +169,30 @@ def fit_sigmoid(wear: ArrayLike, confidence: ArrayLike) -> tuple[float, float] |
         except RuntimeError:  # no convergence: the points are drawn without a line
             return None
     return float(best[0]), float(best[1])
+
+
+def _split_table(rows: Sequence[MillingRow]) -> tuple[list[str], list[list[str]]]:
+    head = [
+        "split",
+        "method",
+        "F1",
+        "P",
+        "R",
+        "all anomalous",
+        "inverted",
+        "F̂",
+        "F̂ of the other class",
+        "as trained",
+    ]
+    return head, [
+        [
+            *(str(x.split + 1), x.method),
+            *(f"{value:.2f}" for value in (x.f1, x.precision, x.recall, x.trivial)),
+            "yes" if x.inverted else "no",
+            *(f"{value:.3f}" for value in (x.fbeta_hat, x.fbeta_hat_other, x.f1_as_trained)),
+        ]
+        for x in rows
+    ]
 
 
 def _by_cut(

@@ -1,4 +1,4 @@
-"""A picture and a page of methods side by side: what each reaches with and without labels."""
+"""Figure and page of a method comparison: F1 of each method with and without labels."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coad.report.figures import BLUE, GREY, ORANGE
+from coad.report.page import Section, write_page
+from coad.research.experiments.peer_table import cells, head_of, paper_table
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from coad.research.experiments.peers import Line, PeersRun
+    from coad.research.experiments.peer_results import Line, PeersRun
 
 __all__ = ["peers_figure", "write_peers_page"]
 
@@ -23,19 +25,19 @@ _MARKS = (
 
 
 def peers_figure(lines: Sequence[Line]) -> go.Figure:
-    """F1 of each method of one data set: at its own threshold, at ours, at the best; bars are spreads."""
+    """F1 of each method on one data set at its own, our and the best threshold; bars: standard deviation."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
     ranked = sorted(lines, key=lambda line: line.best[0] if line.best else -1.0)
-    for field, words, colour, symbol in _MARKS:
+    for field, name, colour, symbol in _MARKS:
         known = [(line, value) for line in ranked if (value := getattr(line, field)) is not None]
         figure.add_scatter(
             x=[value[0] for _, value in known],
             y=[_name(line) for line, _ in known],
             error_x={"type": "data", "array": [value[1] for _, value in known], "thickness": 1},
             mode="markers",
-            name=words,
+            name=name,
             marker={"color": colour, "symbol": symbol, "size": 11, "line": {"width": 2, "color": colour}},
         )
     figure.update_xaxes(title_text="F1 on test rows", range=[0, 1.02])
@@ -60,14 +62,23 @@ def write_peers_page(
     paper: dict[str, float] | None = None,
     difference: str = "",
 ) -> None:
-    """A section with picture and table for each data set, after those given.
+    """Write a comparison as one HTML page, with a figure and a table for each data set.
 
-    ``paper`` adds a column with the paper's F1, and ``difference`` says what it cannot be compared in.
+    Parameters
+    ----------
+    run
+        The results.
+    path
+        The HTML file.
+    title, verdict, note
+        Texts at the top and at the end of the page.
+    sections
+        Sections to put first.
+    paper
+        The paper's F1 by method, shown as an extra column.
+    difference
+        How the paper's data differ from these.
     """
-    from coad.report.page import Section, write_page
-    from coad.research.experiments.peers import cells, head_of
-    from coad.research.experiments.rf import paper_rows
-
     parts: list[Any] = list(sections)
     lines = run.lines()
     for data in dict.fromkeys(line.data for line in lines):
@@ -77,10 +88,10 @@ def write_peers_page(
         text = f"{source[:1].upper()}{source[1:]}. {_over(max(x.splits for x in own))}"
         parts.append(
             Section(
-                data if paper is None else "Ours beside the paper's",
+                data if paper is None else "Our results and the paper's",
                 f"{text} {difference}".strip(),
                 peers_figure(own) if judged else None,
-                (head_of(own), [cells(line) for line in own]) if paper is None else paper_rows(own, paper),
+                (head_of(own), [cells(line) for line in own]) if paper is None else paper_table(own, paper),
             )
         )
     write_page(path, title, verdict, parts, note)

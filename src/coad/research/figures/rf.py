@@ -1,4 +1,4 @@
-"""Pictures of (simulated) RF windows: the station on the left, the beam on the right."""
+"""Figure of simulated RF windows: the station on the left, the beam on the right."""
 
 from __future__ import annotations
 
@@ -7,17 +7,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coad.report.figures import BLUE, GREY, RED
+from coad.report.page import Section
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from coad.research.experiments.rf import Examples
 
-__all__ = ["examples_figure"]
+__all__ = ["examples_figure", "examples_section"]
+
+
+def examples_section(examples: Examples) -> Section:
+    """The example windows as a section of a page."""
+    return Section(
+        "Simulated windows, the station on the left and the beam on the right",
+        "The normal windows (blue) are difficult ones: a glitch of the readback alone, a beam anomaly too early to "
+        "match, a change of energy caused by another station. Events (orange) change both at once.",
+        examples_figure(examples),
+    )
 
 
 def examples_figure(examples: Examples) -> go.Figure:
-    """One line per window: amplitude against time, and the seven positions in the bending plane."""
+    """Draw one row per window: amplitude over time, and the seven positions in the bending plane."""
     from plotly.subplots import make_subplots
 
     count = len(examples.rows)
@@ -35,7 +46,7 @@ def examples_figure(examples: Examples) -> go.Figure:
             line={"color": colour, "width": 1}, marker={"size": 3},
         )  # fmt: skip
         for channel in range(0, data.q.shape[1], 2):
-            # Tenths of a second: shot noise would hide the rest, and make the page large.
+            # Means of 10 points: single readings are noisy and would make the page large.
             mean = data.q[row, channel, : len(seconds_q) // 10 * 10].reshape(-1, 10).mean(axis=1)
             figure.add_scatter(
                 x=np.round(seconds_q[9::10], 2), y=np.round(mean, 4), mode="lines", row=line, col=2,

@@ -1,9 +1,10 @@
-"""Pictures of the learned mode: scores by class, latent spaces, the simplified model, on one page."""
+"""Figures and page of the image experiments: scores by digit, latent spaces, the simplified model."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,48 @@ from plotly.subplots import make_subplots
 
 from coad._typing import ArrayLike
 from coad.core.theory import MNIST_B, MNIST_W, simplified_mnist
-from coad.research.experiments._learned import beta_text
+from coad.report.page import Section, write_page
+from coad.research.experiments.images import FLAGGED_ABOVE, ImageResult, beta_text
 
-__all__ = ["latent_figure", "simplified_model_figure", "violin_figure"]
+__all__ = ["latent_figure", "simplified_model_figure", "violin_figure", "write_images_page"]
 
 #: One colour per class, distinguishable by colour-blind readers (Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#999999")
 _PERPLEXITY = 30.0
+
+
+def write_images_page(result: ImageResult, path: Path) -> None:
+    """Write the tables and figures of an image experiment as one self-contained HTML page."""
+    write_page(
+        path,
+        f"Coincident learning on {result.name}",
+        f"Two networks, trained without labels on {result.train_pairs:,} pairs of images (preset "
+        f"“{result.preset}”, {result.seconds:.0f} s). Digit 0 is normal; 1, 2 and 3 are events of growing "
+        f"noise. A test image, fed to both networks, is flagged where p_s·p_q > {FLAGGED_ABOVE:g}.",
+        [
+            Section("Digits flagged", "", table=result.digits_table()),
+            Section(
+                "Scores by digit", "p_s·p_q of each test image.", violin_figure(result.scores, result.digit)
+            ),
+            Section(
+                f"Latent spaces, β = {beta_text(result.latent_beta)}",
+                "t-SNE of the input to the last layer of each network.",
+                latent_figure(result.latent_s, result.latent_q, result.digit),
+            ),
+            Section(
+                "The simplified model",
+                "F̂β of three ways to label the digits, if all images of a digit were identical. "
+                "Each is the best for a range of β.",
+                simplified_model_figure(marks=list(result.scores)),
+            ),
+            Section(
+                "Starts",
+                "The best start is kept by F̂ on held-out pairs; no labels are used.",
+                table=result.starts_table(),
+            ),
+        ],
+        "The images are real; their pairing, and the noise of the observation model, are simulated.",
+    )
 
 
 def violin_figure(
@@ -27,7 +63,7 @@ def violin_figure(
 ) -> go.Figure:
     """The product p_s·p_q of each digit's images, one panel per β (paper, MNIST violin plots).
 
-    At most ``limit`` images per digit are drawn, evenly taken, so that the page stays small.
+    At most ``limit`` evenly spaced images per digit are drawn, so that the page stays small.
 
     >>> figure = violin_figure({1.0: [0.1, 0.9, 0.2, 0.8]}, [0, 1, 0, 1])
     >>> len(figure.data)
@@ -50,7 +86,7 @@ def violin_figure(
                     y=np.round(_evenly(product[classes == value], limit), 4),
                     name=f"{value}",
                     line_color=COLOURS[position % len(COLOURS)],
-                    # Confidences lie in [0, 1]; the smoothed shape must not leave it.
+                    # Confidences lie in [0, 1]; the smoothed outline must too.
                     span=[0, 1],
                     spanmode="manual",
                     scalemode="width",
@@ -75,9 +111,9 @@ def latent_figure(
     random_state: int = 0,
     title: str = "",
 ) -> go.Figure:
-    """t-SNE of what the last layer of each network is given, coloured by digit.
+    """t-SNE of the input to the last layer of each network, coloured by digit.
 
-    At most ``limit`` rows are embedded, evenly taken.
+    At most ``limit`` evenly spaced rows are embedded.
     """
     classes = _evenly(np.asarray(digit), limit)
     figure = make_subplots(
@@ -115,9 +151,9 @@ def simplified_model_figure(
     marks: Sequence[float] = (),
     title: str = "",
 ) -> go.Figure:
-    """F̂β of three labelings when all images of a digit are alike (paper, simplified MNIST model).
+    """F̂β of three labelings if all images of a digit were identical (paper, simplified MNIST model).
 
-    ``marks`` are β > 0 to point out; an infinite one stands at the right edge.
+    ``marks`` are values of β > 0 to mark with a line; ∞ is marked at the right edge.
 
     >>> len(simplified_model_figure().data)
     3
@@ -137,7 +173,7 @@ def simplified_model_figure(
     for beta in (mark for mark in marks if mark > 0):
         x = float(grid[-1]) if math.isinf(beta) else beta
         figure.add_vline(x=x, line_dash="dot", line_color="#666666")
-        # On a logarithmic axis a line stands at the value, but an annotation at its logarithm.
+        # On a logarithmic axis plotly places a line by its value, but an annotation by its logarithm.
         figure.add_annotation(
             x=math.log10(x),
             y=1,
@@ -156,21 +192,21 @@ def simplified_model_figure(
 
 
 def _evenly(values: NDArray[Any], limit: int) -> NDArray[Any]:
-    """At most ``limit`` rows, evenly taken, in order."""
+    """At most ``limit`` evenly spaced rows, in order."""
     if len(values) <= limit:
         return values
     return np.asarray(values[np.linspace(0, len(values) - 1, limit).round().astype(np.int64)])
 
 
 def _embed(latent: NDArray[Any], random_state: int) -> NDArray[np.float64]:
-    """Two coordinates a row; t-SNE where there are rows enough for it."""
+    """Two coordinates per row by t-SNE; zeros for fewer than four rows or constant ones."""
     n = len(latent)
     spread = np.asarray(latent, dtype=np.float64)
     if n < 4 or not np.ptp(spread, axis=0).any():
         return np.zeros((n, 2))
     from sklearn.manifold import TSNE  # slow to import, needed only here
 
-    # Latent units that are dead for all rows carry nothing; the others are put on one scale.
+    # Latent units that are constant are dropped; the others are scaled to unit deviation.
     live = spread[:, np.ptp(spread, axis=0) > 0]
     scaled = live / live.std(axis=0)
     model = TSNE(perplexity=min(_PERPLEXITY, (n - 1) / 3), init="random", random_state=random_state, n_jobs=1)

@@ -1,12 +1,11 @@
-"""What the image experiments share: train for each β, judge by digit, draw the page."""
+"""Shared by the image experiments (MNIST, digits): train for each β and evaluate by digit."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,21 +14,28 @@ from coad._typing import FloatArray, IntArray
 from coad.core.theory import MNIST_W
 from coad.exceptions import InputError
 from coad.research.datasets.mnist import CROP, ROLL, ImagePairs, Images, mnist_pairs
+from coad.research.experiments._progress import Progress, silent
 
-__all__ = ["DigitRow", "LearnedResult", "Recipe", "SeedRow", "folded_pairs", "run_experiment"]
+__all__ = [
+    "DigitRow",
+    "ImageResult",
+    "Recipe",
+    "StartRow",
+    "beta_text",
+    "chosen_recipe",
+    "folded_pairs",
+    "run_experiment",
+]
 
 #: A pair is flagged where the product of the two confidences exceeds this (paper, Table 1).
 FLAGGED_ABOVE = 0.5
-#: The anomaly rate of the observation model, as the paper gives it to the method.
+#: The anomaly rate of the observation model; as in the paper, it is passed to the method.
 ALPHA = 1.0 - MNIST_W[0]
-
-#: Called with a line about what is being done now.
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How much is drawn and how it is trained."""
+    """Number of pairs and folds to draw, and training settings; ``learning`` are arguments of CoAD."""
 
     pairs: int
     folds: int
@@ -42,7 +48,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class DigitRow:
-    """One cell of Table 1: the fraction of a digit's test images that is flagged."""
+    """One cell of Table 1: the fraction of a digit's test images that are flagged."""
 
     beta: float
     digit: int
@@ -52,8 +58,8 @@ class DigitRow:
 
 
 @dataclass(frozen=True)
-class SeedRow:
-    """How one seed ended for one β, by validation F̂ only; ``kept`` are those that were used."""
+class StartRow:
+    """Outcome of one training start (random initialisation) for one β; ``kept`` if it was selected by validation F̂."""
 
     beta: float
     seed: int
@@ -65,13 +71,13 @@ class SeedRow:
 
 
 @dataclass(frozen=True)
-class LearnedResult:
-    """Everything the experiment found; the arrays are those of the test images."""
+class ImageResult:
+    """Results of an image experiment; the arrays have one row per test image."""
 
     name: str
     preset: str
     table: list[DigitRow]
-    seeds: list[SeedRow]
+    starts: list[StartRow]
     seconds: float
     train_pairs: int
     digit: IntArray
@@ -79,17 +85,16 @@ class LearnedResult:
     latent_beta: float
     latent_s: FloatArray
     latent_q: FloatArray
-    page: Path | None = None
 
     def flagged(self, beta: float) -> tuple[float, ...]:
-        """The flagged fraction of each digit in order, for one β."""
+        """Return the flagged fraction of each digit, in order, for one β."""
         rows = [row.flagged for row in self.table if row.beta == beta]
         if not rows:
             raise InputError(f"beta = {beta:g} is not part of this result; there are {sorted(self.scores)}")
         return tuple(rows)
 
     def digits_table(self) -> tuple[list[str], list[list[str]]]:
-        """Head and rows: the flagged part of each digit by β, beside the paper's where it has one."""
+        """Return head and rows: flagged fraction of each digit by β, next to the paper's value if there is one."""
         betas = list(self.scores)
         has_paper = any(row.paper is not None for row in self.table)
         head = ["digit", "test images", *(f"β = {beta_text(beta)}" for beta in betas)]
@@ -106,8 +111,8 @@ class LearnedResult:
             rows.append(cells)
         return head, rows
 
-    def seeds_table(self) -> tuple[list[str], list[list[str]]]:
-        """Head and rows: how each seed ended."""
+    def starts_table(self) -> tuple[list[str], list[list[str]]]:
+        """Return head and rows: the outcome of each start."""
         rows = [
             [
                 beta_text(row.beta),
@@ -118,13 +123,13 @@ class LearnedResult:
                 f"{row.mu_q:.3f}",
                 "kept" if row.kept else "",
             ]
-            for row in self.seeds
+            for row in self.starts
         ]
-        return ["β", "seed", "ended", "validation F̂", "mu_s", "mu_q", ""], rows
+        return ["β", "seed", "status", "validation F̂", "mu_s", "mu_q", ""], rows
 
 
 def beta_text(beta: float) -> str:
-    """β as people write it.
+    """Format β for display.
 
     >>> beta_text(float("inf")), beta_text(1.0), beta_text(0.05)
     ('∞', '1', '0.05')
@@ -142,9 +147,25 @@ def folded_pairs(
     crop: int = CROP,
     roll: int = ROLL,
 ) -> tuple[ImagePairs, IntArray]:
-    """``n`` pairs whose images come from ``folds`` disjoint parts, and the part of each pair.
+    """Draw ``n`` pairs from ``folds`` disjoint subsets of the images.
 
-    A part that is held out for validation thus shares no image with the others.
+    A subset held out for validation therefore shares no image with the others.
+
+    Parameters
+    ----------
+    images, labels
+        Images (n, h, w) and the digit of each.
+    n, folds
+        Number of pairs and of subsets.
+    rng
+        Source of randomness.
+    crop, roll
+        Side of the cropped images, and the largest shift in pixels.
+
+    Returns
+    -------
+    tuple
+        The pairs, and the number of the subset each pair was drawn from.
 
     >>> images = np.zeros((80, 28, 28), np.uint8)
     >>> pairs, fold = folded_pairs(images, np.arange(80) % 4, 30, 3, np.random.default_rng(0))
@@ -152,7 +173,7 @@ def folded_pairs(
     (30, [10, 10, 10])
     """
     part = np.empty(len(images), np.int64)
-    for digit in np.unique(labels):  # every part gets its share of every digit
+    for digit in np.unique(labels):  # every subset gets the same share of every digit
         mine = np.flatnonzero(labels == digit)
         part[mine] = rng.permutation(np.arange(len(mine)) % folds)
     sizes = np.bincount(np.arange(n) % folds, minlength=folds)
@@ -179,24 +200,51 @@ def run_experiment(
     paper: Mapping[float, Sequence[float]] | None = None,
     frontier: bool = False,
     random_state: int = 0,
-    page: str | Path | None = None,
-    tell: Tell | None = None,
+    progress: Progress = silent,
     verbose: bool = False,
-) -> LearnedResult:
-    """Train (each β by itself, or all at once with ``frontier``), keep the best seed, judge it by digit."""
+) -> ImageResult:
+    """Train several starts per β, keep the best by validation F̂, and evaluate it by digit.
+
+    Parameters
+    ----------
+    name, preset
+        Name of the data and of the recipe, for titles.
+    train, fold
+        Training pairs and the fold of each; whole folds are held out for validation.
+    test
+        Test pairs.
+    recipe
+        Training settings.
+    betas
+        The values of β, each once.
+    paper
+        The paper's flagged fractions by β, one per digit.
+    frontier
+        Train all β at once on shared networks instead of one after the other.
+    random_state
+        Seed of the training.
+    progress
+        Called with one line at each stage.
+    verbose
+        Show the progress bar of the training.
+
+    Returns
+    -------
+    ImageResult
+        Flagged fractions, starts, and the scores and latent vectors of the test pairs.
+    """
     wanted = [float(beta) for beta in betas]
     if not wanted or len(set(wanted)) != len(wanted):
         raise InputError(f"betas must name at least one beta, each once, not {list(betas)!r}")
     from coad.learned.estimator import CoAD  # imports torch
 
-    say: Tell = tell if tell is not None else lambda _: None
     start = time.monotonic()
     table: list[DigitRow] = []
-    seeds: list[SeedRow] = []
+    starts: list[StartRow] = []
     scores: dict[float, FloatArray] = {}
     detectors: dict[float, CoAD] = {}
     for group in [sorted(wanted)] if frontier else [[beta] for beta in wanted]:
-        say(f"training beta = {', '.join(f'{beta:g}' for beta in group)}: {recipe.n_seeds} seeds")
+        progress(f"training beta = {', '.join(f'{beta:g}' for beta in group)}: {recipe.n_seeds} starts")
         detector = CoAD(
             beta=group if len(group) > 1 else group[0],
             alpha=ALPHA,
@@ -217,18 +265,17 @@ def run_experiment(
         scores[beta] = p_s * p_q
         table += _digit_rows(beta, scores[beta], test.digit, (paper or {}).get(beta))
         kept = detectors[beta].fitted_[beta].kept
-        seeds += [
-            SeedRow(beta, row.seed, row.status, row.fbeta_hat, row.mu_s, row.mu_q, kept=row.seed in kept)
+        starts += [
+            StartRow(beta, row.seed, row.status, row.fbeta_hat, row.mu_s, row.mu_q, kept=row.seed in kept)
             for row in detectors[beta].seeds_
         ]
     middle = 1.0 if 1.0 in wanted else wanted[len(wanted) // 2]
     latent_s, latent_q = detectors[middle].latent(test.s, test.q)
-    goal = None if page is None else Path(page)
-    result = LearnedResult(
+    return ImageResult(
         name=name,
         preset=preset,
         table=table,
-        seeds=seeds,
+        starts=starts,
         seconds=time.monotonic() - start,
         train_pairs=len(train),
         digit=test.digit,
@@ -236,14 +283,22 @@ def run_experiment(
         latent_beta=middle,
         latent_s=latent_s,
         latent_q=latent_q,
-        page=goal,
     )
-    if goal is not None:
-        say("drawing the page")
-        from coad.research.figures.learned_page import write_result_page  # imports plotly
 
-        write_result_page(result, goal)
-    return result
+
+def chosen_recipe(
+    recipes: Mapping[str, Recipe], preset: str, starts: int | None, recipe: Recipe | None
+) -> Recipe:
+    """Return ``recipe``, or else the preset's, with the number of starts replaced if it is given."""
+    if recipe is None:
+        if preset not in recipes:
+            raise InputError(f"preset must be one of {', '.join(map(repr, recipes))}, not {preset!r}")
+        recipe = recipes[preset]
+    if starts is None:
+        return recipe
+    if starts < 1:
+        raise InputError(f"starts, the number of starts for each beta, must be at least 1, not {starts}")
+    return replace(recipe, n_seeds=starts)
 
 
 def _digit_rows(
