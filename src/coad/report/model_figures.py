@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import FloatArray
+from coad.core.metric import fbeta_of
 from coad.report.data import Scored
 from coad.report.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, beta_scan_figure, precision_recall
 from coad.report.study import Study, Surface
@@ -242,8 +243,8 @@ def history_lines(model: CoAD) -> list[HistoryLine]:
     for seed, entries in sorted(model.history_.items()):
         alpha = max(float(np.ravel(entries[-1]["alpha"])[0]), 1e-9)
         values = [
-            _fbeta(
-                float(np.ravel(one["joint"])[0]), float(np.ravel(one["true_positives"])[0]), own.beta, alpha
+            fbeta_of(
+                float(np.ravel(one["true_positives"])[0]), float(np.ravel(one["joint"])[0]), own.beta, alpha
             )
             for one in entries
         ]
@@ -358,13 +359,6 @@ def _share_ticks(share: FloatArray, threshold: FloatArray, sep: str) -> dict[str
         "tickfont": {"size": 11},
         "ticktext": [f"{100 * t:g} %{sep}≥ {p:.2g}" for t, p in zip(ticks, nearest, strict=True)],
     }
-
-
-def _fbeta(joint: float, true: float, beta: float, alpha: float) -> float:
-    if math.isinf(beta):
-        return true / alpha
-    whole = joint + alpha * beta * beta
-    return (1 + beta * beta) * true / whole if whole > 0 else 0.0
 
 
 def _tick(p: float) -> str:

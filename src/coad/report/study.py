@@ -14,8 +14,8 @@ import numpy as np
 from coad._typing import BoolArray, FloatArray
 from coad.core.grid import ThresholdGrid
 from coad.core.inference import MAX_PLAUSIBLE_RATE, fbeta_of_rows
-from coad.core.metric import Moments, fbeta_hat, precision_hat, true_positive_fraction
-from coad.core.search import PairSearch, _edges
+from coad.core.metric import Moments, fbeta_hat, fbeta_of, precision_hat, recall_hat
+from coad.core.search import PairSearch
 from coad.events.runs import Events
 from coad.exceptions import CoadWarning
 from coad.report.data import Scored
@@ -171,7 +171,7 @@ class Study:
                 found = (
                     float(fbeta_hat(moments, beta=beta, alpha=alpha)),
                     float(precision_hat(moments)),
-                    float(true_positive_fraction(moments)) / alpha,
+                    float(recall_hat(moments, alpha=alpha)),
                 )
         return Numbers(
             threshold_s,
@@ -192,9 +192,9 @@ class Study:
             return self._model_alpha
         with self._lock:
             richest = self.search.maximise(beta=math.inf, alpha=1.0)
-        if richest.joint == 0 or richest.objective <= 0:
+        if richest.joint == 0 or richest.fbeta_hat <= 0:
             return self._model_alpha
-        return float(min(0.5, richest.objective / self.search.n))
+        return float(min(0.5, richest.fbeta_hat))
 
     def best(self, beta: float) -> tuple[float, float]:
         """The pair of thresholds with the highest F̂ for a β, exactly; infinite if there is none."""
@@ -256,25 +256,21 @@ class Study:
         search, grid = self.search, self._grid
         if min(grid.shape) == 0:
             return None
-        nodes = [
-            _edges(0, len(side.ends) - 1, steps)[1:]
-            for side, steps in ((search.s, grid.steps), (search.q, grid.steps))
-        ]
         joint, chance = grid.totals(grid.cells)
         value = fbeta_of_rows(joint, chance, grid.n, self.beta if beta is None else beta, self.alpha)
         return Surface(
-            search.s.thresholds[nodes[0] - 1],
-            search.q.thresholds[nodes[1] - 1],
-            search.s.ends[nodes[0]].astype(float),
-            search.q.ends[nodes[1]].astype(float),
+            search.s.thresholds[grid.groups_s - 1],
+            search.q.thresholds[grid.groups_q - 1],
+            search.s.ends[grid.groups_s].astype(float),
+            search.q.ends[grid.groups_q].astype(float),
             np.asarray(value),
-            np.where(joint > 0, (joint - chance) / np.maximum(joint, 1.0), 0.0),
+            np.asarray(fbeta_of(joint - chance, joint, 0.0)),
             joint,
         )
 
     @cached_property
-    def _grid(self) -> _Grid:
-        return _Grid(self.search)
+    def _grid(self) -> ThresholdGrid:
+        return ThresholdGrid(self.search)
 
     # What the figures rest on.
 
@@ -298,15 +294,6 @@ class Study:
     def largest_rate(self) -> float:
         """Above this share of true joint events nothing is an anomaly any more."""
         return 2 * self._model_alpha if self.alpha_given else MAX_PLAUSIBLE_RATE
-
-
-class _Grid(ThresholdGrid):
-    """The grid of the search, with its number of steps known."""
-
-    @property
-    def steps(self) -> int:
-        strata = len(self.search.sizes)
-        return 64 if strata <= 4 else 32 if strata <= 50 else 16
 
 
 def judged_by(flags: BoolArray, truth: BoolArray, beta: float) -> tuple[float, float, float]:

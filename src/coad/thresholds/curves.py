@@ -74,9 +74,9 @@ def beta_scan(
         rate = float(truth.mean())
     if rate is None:
         richest = search.maximise(beta=math.inf, alpha=1.0, naive=naive)
-        if richest.joint == 0 or richest.objective <= 0:
+        if richest.joint == 0 or richest.fbeta_hat <= 0:
             return []
-        rate = richest.objective / search.n
+        rate = richest.fbeta_hat
     kinds = None
     if supervised:
         assert truth is not None

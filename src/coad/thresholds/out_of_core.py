@@ -248,7 +248,7 @@ class _SpooledGrid(ThresholdGrid):
 
     def __init__(self, search: StreamSearch, spool: _Spool) -> None:
         self.search, self.spool, self.n = search, spool, search.n
-        self.corrected = len(search.kinds()) > 1 or search.has_singles
+        self.corrected = len(search.sizes) > 1 or search.has_singles
         self.shape = (len(spool.edges[0]) - 1, len(spool.edges[1]) - 1)
         every = self._merged(spool.cells_after(np.zeros(len(spool.starts), dtype=np.int64)))
         self.cells = every[: len(every) - search.has_singles]

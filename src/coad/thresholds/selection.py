@@ -30,7 +30,7 @@ from coad.core.metric import (
     Moments,
     fbeta_hat,
     precision_hat,
-    true_positive_fraction,
+    recall_hat,
     undefined_is_no_news,
 )
 from coad.core.search import Optimum, PairSearch
@@ -211,12 +211,12 @@ class _Selection:
         richest = self.search.maximise(beta=math.inf, alpha=1.0)
         if richest.joint == 0:
             return self._nothing("no row is in the upper half of both scores")
-        if richest.objective <= 0:
+        if richest.fbeta_hat <= 0:
             why = "no pair of thresholds flags more rows jointly than chance would"
             if self.search.has_singles and self.search.sizes[-1] > self.search.n / 2:
                 why += "; nearly every row has a context of its own, so there is nothing to compare it with"
             return self._nothing(why)
-        alpha = richest.objective / self.search.n if self.given is None else self.given
+        alpha = richest.fbeta_hat if self.given is None else self.given
         best = richest
         if not math.isinf(self.beta):
             best = self.search.maximise(beta=self.beta, alpha=alpha)
@@ -277,13 +277,14 @@ class _Selection:
 
     def _candidate(self, best: Optimum, alpha: float) -> Candidate:
         threshold_s, threshold_q, moments = self._pair(best)
+        rate = min(alpha, 0.5)  # an estimate may pass 0.5 by rounding
         return Candidate(
             threshold_s,
             threshold_q,
             alpha,
-            float(fbeta_hat(moments, beta=self.beta, alpha=min(alpha, 0.5))),
+            float(fbeta_hat(moments, beta=self.beta, alpha=rate)),
             float(precision_hat(moments)),
-            float(true_positive_fraction(moments)) / alpha,
+            float(recall_hat(moments, alpha=rate)),
             float(moments.mu_sq),
             best.joint,
             int(np.sum(moments.sum_s)),
