@@ -13,9 +13,10 @@ import numpy as np
 
 from coad._typing import BoolArray, IntArray
 from coad.app.insight import Insight
-from coad.app.marks import VERDICTS, Mark, Marks, wilson
+from coad.app.marks import VERDICTS, Mark, Marks
 from coad.app.plain import plain
 from coad.app.view import View
+from coad.core.labels import label_scores, wilson
 from coad.core.validation import check_beta
 from coad.events.runs import Events
 from coad.exceptions import InputError
@@ -389,9 +390,7 @@ class Explorer:
         return regime_rows(self.study, (view.threshold_s, view.threshold_q))[1][:_REGIMES]
 
     def _judged(self, flags: BoolArray, beta: float) -> list[float] | None:
-        from coad.report.study import judged_by
-
-        return None if self.scored.label is None else list(judged_by(flags, self.scored.label, beta))
+        return None if self.scored.label is None else list(label_scores(flags, self.scored.label, beta))
 
     def _slider_betas(self) -> list[float]:
         middle = np.geomspace(0.01, 100, _BETA_STEPS - 1)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coad import __version__
+from coad.core.labels import label_scores
 from coad.report import model_figures as figures
 from coad.report.cards import card, one_sided, pair_facts, pair_title, strongest
 from coad.report.checks import checks_table, regime_rows
@@ -20,7 +21,7 @@ from coad.report.data import Scored
 from coad.report.gallery import UsualRows, shape_kind
 from coad.report.model_figures import beta_text
 from coad.report.model_page import Part, write_report_page
-from coad.report.study import Study, judged_by
+from coad.report.study import Study
 from coad.report.words import p_text, percent, tone, verdict
 from coad.workflows.recipe import Recipe
 
@@ -293,7 +294,7 @@ def _labels(study: Study) -> Part | None:
     truth = study.scored.label
     if truth is None:
         return None
-    f1, precision, recall = judged_by(study.flags, truth, 1.0)
+    f1, precision, recall = label_scores(study.flags, truth)
     return Part(
         "labels",
         "Judged by the labels",

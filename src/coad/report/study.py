@@ -14,6 +14,7 @@ import numpy as np
 from coad._typing import BoolArray, FloatArray
 from coad.core.grid import ThresholdGrid
 from coad.core.inference import MAX_PLAUSIBLE_RATE, fbeta_of_rows
+from coad.core.labels import label_scores
 from coad.core.metric import Moments, fbeta_hat, fbeta_of, precision_hat, recall_hat
 from coad.core.search import PairSearch
 from coad.events.runs import Events
@@ -237,7 +238,7 @@ class Study:
                 continue
             judged: tuple[float | None, ...] = (None, None, None)
             if truth is not None:
-                judged = judged_by(self.scored.flags(*pair), truth, beta)
+                judged = label_scores(self.scored.flags(*pair), truth, beta)
             points.append(
                 ScanPoint(
                     beta,
@@ -294,20 +295,3 @@ class Study:
     def largest_rate(self) -> float:
         """Above this share of true joint events nothing is an anomaly any more."""
         return 2 * self._model_alpha if self.alpha_given else MAX_PLAUSIBLE_RATE
-
-
-def judged_by(flags: BoolArray, truth: BoolArray, beta: float) -> tuple[float, float, float]:
-    """Fβ, precision and recall of flags by labels.
-
-    >>> judged_by(np.array([True, True, False]), np.array([True, False, False]), 1.0)
-    (0.666..., 0.5, 1.0)
-    """
-    hits = int(np.count_nonzero(flags & truth))
-    flagged, anomalous = int(flags.sum()), int(truth.sum())
-    precision = hits / flagged if flagged else 0.0
-    recall = hits / anomalous if anomalous else 0.0
-    square = beta * beta
-    if math.isinf(square):
-        return recall, precision, recall
-    whole = flagged + square * anomalous
-    return (1 + square) * hits / whole if whole else 0.0, precision, recall

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import BoolArray, FloatArray
+from coad.core.labels import label_scores
 from coad.exceptions import FileError, InputError
 from coad.workflows.recipe import Recipe
 from coad.workflows.regimes import RegimeHint, hint_regime, second_opinion
@@ -193,14 +194,8 @@ def _by_labels(flags: Any, labels: NDArray[Any] | None, name: str) -> Judged:
             "or true/false (0 or false: normal)"
         )
     anomalous = labels != 0
-    both = int((flags & anomalous).sum())
-    flagged, positive = int(flags.sum()), int(anomalous.sum())
-    return Judged(
-        both / flagged if flagged else 0.0,
-        both / positive if positive else 0.0,
-        2 * both / (flagged + positive) if flagged + positive else 0.0,
-        positive,
-    )
+    f1, precision, recall = label_scores(flags, anomalous)
+    return Judged(precision, recall, f1, int(anomalous.sum()))
 
 
 def _joined(parts: list[NDArray[Any]], name: str) -> NDArray[Any] | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coad._typing import BoolArray, FloatArray
+from coad.core.labels import LabelScores, label_scores
 from coad.research.datasets.synthetic import LabelledWindows, synthetic_windows
 
 if TYPE_CHECKING:
@@ -28,13 +29,7 @@ class LearnedDemo:
     evaluation: Evaluation
     status: str
     alpha: float
-    precision: float  # the flags, judged by labels
-    recall: float
-
-    @property
-    def fbeta(self) -> float:
-        """F1 by labels."""
-        return 2 * self.precision * self.recall / max(self.precision + self.recall, 1e-12)
+    judged: LabelScores  # the flags, by labels
 
 
 def run_learned_demo(n: int = 2500, random_state: int = 0, *, verbose: bool = False) -> LearnedDemo:
@@ -48,7 +43,6 @@ def run_learned_demo(n: int = 2500, random_state: int = 0, *, verbose: bool = Fa
     detector.fit(train.s, train.q)
     p_s, p_q = detector.confidences(new.s, new.q)
     flagged = detector.decide(p_s, p_q)
-    hits = int((flagged & new.label).sum())
     return LearnedDemo(
         data=new,
         p_s=p_s,
@@ -57,8 +51,7 @@ def run_learned_demo(n: int = 2500, random_state: int = 0, *, verbose: bool = Fa
         evaluation=detector.evaluate_confidences(p_s, p_q),
         status=detector.status_,
         alpha=detector.alpha_,
-        precision=hits / max(int(flagged.sum()), 1),
-        recall=hits / int(new.label.sum()),
+        judged=label_scores(flagged, new.label),
     )
 
 

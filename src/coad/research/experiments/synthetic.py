@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coad.core.labels import label_scores
 from coad.research.datasets.synthetic import LabelledScores, synthetic_outliers
 from coad.thresholds.curves import DEFAULT_BETAS, ScanPoint, beta_scan
 from coad.thresholds.selection import ThresholdResult, select_thresholds
@@ -66,13 +66,8 @@ def run_demo(beta: float = 1.0, random_state: int = 0) -> DemoRun:
     scan = beta_scan(data.s, data.q, label=data.label)
     ceiling = beta_scan(data.s, data.q, betas=[beta], label=data.label, supervised=True)[0]
     flags = result.predict(data.s, data.q)
-    hits = int((flags & data.label).sum())
-    anomalies = int(data.label.sum())
-    precision, recall = hits / max(int(flags.sum()), 1), hits / anomalies
-    square = beta * beta
-    whole = int(flags.sum()) + square * anomalies
-    fbeta = recall if math.isinf(square) else (1 + square) * hits / whole if whole else 0.0
-    return DemoRun(data, result, scan, ceiling, precision, recall, fbeta, anomalies / len(data.label))
+    fbeta, precision, recall = label_scores(flags, data.label, beta)
+    return DemoRun(data, result, scan, ceiling, precision, recall, fbeta, float(data.label.mean()))
 
 
 def run_synthetic(random_state: int = 0, betas: tuple[float, ...] = DEFAULT_BETAS) -> SyntheticRun:
