@@ -18,6 +18,7 @@ from coad.app.plain import plain
 from coad.app.view import View
 from coad.core.labels import label_scores, wilson
 from coad.core.validation import check_beta
+from coad.core.verdict import NO_COINCIDENCE
 from coad.events.runs import Events
 from coad.exceptions import InputError
 from coad.report.cards import card, one_sided, pair_facts, pair_title
@@ -300,7 +301,7 @@ class Explorer:
     # Steps.
 
     def _caution(self) -> str:
-        if self.study.status != "no coincidence":
+        if self.study.status != NO_COINCIDENCE:
             return ""
         return " Shown is the best pair of thresholds, which chance explains as well."
 

@@ -27,6 +27,7 @@ from scipy.stats import random_table
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.core.grid import ThresholdGrid
 from coad.core.metric import Moments, fbeta_of, true_positive_fraction
+from coad.core.runs import find_runs
 from coad.core.search import Optimum, PairSearch
 
 _RESAMPLES = 400  # draws behind an interval
@@ -46,6 +47,8 @@ MAX_PLAUSIBLE_RATE = 0.25
 #: A few long episodes, up to this share of the rows together, are taken for long events.
 MAX_EPISODE_RATE = 0.15
 FEW_EPISODES = 3
+#: Joint rows at most so far apart are one episode.
+EPISODE_GAP = 20
 
 
 @dataclass(frozen=True)
@@ -261,10 +264,8 @@ def share_kept(unmoved: Moments, shifted: Iterable[Moments]) -> tuple[float, flo
 
 
 def main_episodes(joint: BoolArray) -> int:
-    """How many episodes hold half of the joint rows (gaps of up to 20 rows are bridged)."""
-    places = np.flatnonzero(joint)
-    if len(places) == 0:
+    """How many episodes hold half of the joint rows."""
+    sizes = find_runs(joint, bridge=EPISODE_GAP - 1).n_flagged
+    if len(sizes) == 0:
         return 0
-    episode = np.cumsum(np.r_[True, np.diff(places) > 20])
-    largest = np.sort(np.bincount(episode))[::-1]
-    return int(np.searchsorted(np.cumsum(largest), len(places) / 2) + 1)
+    return int(np.searchsorted(np.cumsum(np.sort(sizes)[::-1]), sizes.sum() / 2) + 1)

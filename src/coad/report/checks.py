@@ -8,6 +8,7 @@ import numpy as np
 
 from coad.core.inference import coincidence_after_shift
 from coad.core.metric import Moments, precision_hat
+from coad.core.verdict import FOUND
 from coad.exceptions import CoadWarning
 from coad.report.study import Study
 
@@ -72,7 +73,7 @@ def checks_table(study: Study) -> Table:
     add(
         "training found a coincidence on held-out rows",
         f"{study.trained_status}, p = {study.trained_p:.3g}",
-        study.trained_status == "found",
+        study.trained_status == FOUND,
     )
     if scored.code is not None:
         count = sum(n for _, n in scored.unseen)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from coad._typing import BoolArray, FloatArray
+from coad.core.verdict import NO_COINCIDENCE
 from coad.thresholds.curves import ScanPoint
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def precision_recall(curves: Curves, result: ThresholdResult | None = None) -> g
             line={"color": colour, "dash": dash},
             marker={"size": 5},
         )
-    if result is not None and result.status != "no coincidence":
+    if result is not None and result.status != NO_COINCIDENCE:
         figure.add_scatter(
             x=[result.recall_hat],
             y=[result.precision_hat],

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from coad._typing import FloatArray
 from coad.core.metric import fbeta_of
+from coad.core.verdict import NO_COINCIDENCE
 from coad.report.data import Scored
 from coad.report.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, beta_scan_figure, precision_recall
 from coad.report.study import Study, Surface
@@ -91,7 +92,7 @@ def confidence_figure(study: Study) -> go.Figure:
             name=name,
             marker={"color": colour, "symbol": symbol, "size": 6, "opacity": 0.55},
         )
-    believed = study.status != "no coincidence"
+    believed = study.status != NO_COINCIDENCE
     line = {"color": BLUE if believed else GREY, "dash": "dash" if believed else "dot", "width": 2}
     if all(map(math.isfinite, study.start)):
         figure.add_vline(x=float(logit(study.start[0])), line=line)
@@ -133,7 +134,7 @@ def surface_figure(surface: Surface, study: Study) -> go.Figure:
                 x=[math.log10(share[0])],
                 y=[math.log10(share[1])],
                 mode="markers",
-                name="chosen" if study.status != "no coincidence" else "best, not believed",
+                name="chosen" if study.status != NO_COINCIDENCE else "best, not believed",
                 marker={
                     "symbol": "star",
                     "size": 15,
@@ -160,7 +161,7 @@ def curve_figure(study: Study) -> go.Figure:
         x=[numbers.recall_hat],
         y=[numbers.precision_hat],
         mode="markers",
-        name=f"{'chosen' if study.status != 'no coincidence' else 'best, not believed'}, β = {beta_text(study.beta)}",
+        name=f"{'chosen' if study.status != NO_COINCIDENCE else 'best, not believed'}, β = {beta_text(study.beta)}",
         marker={"color": ORANGE, "size": 14, "symbol": "star", "line": {"width": 1, "color": "black"}},
     )
     dress(figure, "R̂, found among all", "P̂, real among flagged")

@@ -17,6 +17,7 @@ from coad.core.inference import MAX_PLAUSIBLE_RATE, fbeta_of_rows
 from coad.core.labels import label_scores
 from coad.core.metric import Moments, fbeta_hat, fbeta_of, precision_hat, recall_hat
 from coad.core.search import PairSearch
+from coad.core.verdict import NO_COINCIDENCE, SHARED_REGIME, Status, Suspicion, strictest
 from coad.events.runs import Events
 from coad.exceptions import CoadWarning
 from coad.report.data import Scored
@@ -85,19 +86,24 @@ class Study:
     # The pair of thresholds that a report speaks of.
 
     @cached_property
-    def status(self) -> str:
-        """``"found"``, ``"no coincidence"`` or ``"shared regime suspected"``."""
-        if "no coincidence" in (self.trained_status, self.test.status):
-            return "no coincidence"
-        if "shared regime suspected" in (self.trained_status, self.test.status):
-            return "shared regime suspected"
-        return "found"
+    def status(self) -> Status:
+        """``"found"``, ``"no coincidence"`` or ``"shared regime suspected"``: training and the test together."""
+        return strictest(self.trained_status, self.test.status)
+
+    @property
+    def suspicions(self) -> tuple[Suspicion, ...]:
+        """Why the status is not simply "found": what the test says, or else what training said."""
+        if self.test.status == self.status:
+            return self.test.suspicions
+        if self.status == NO_COINCIDENCE:
+            return (Suspicion("none_in_training", {"p_value": self.trained_p}),)
+        return (Suspicion("regime_in_training"),)
 
     @cached_property
     def chosen(self) -> tuple[float, float]:
         """The thresholds: set by hand, or the best on these pairs; infinite if nothing is to be flagged."""
         by_hand = self.set_by_hand or (0.0,)
-        if self.status == "no coincidence" or not all(map(math.isfinite, by_hand)):
+        if self.status == NO_COINCIDENCE or not all(map(math.isfinite, by_hand)):
             return math.inf, math.inf
         return self.start
 
@@ -151,7 +157,7 @@ class Study:
     @cached_property
     def hint(self) -> Any:
         """Blocks of time that explain a shared regime away, or None."""
-        if self.status != "shared regime suspected":
+        if self.status != SHARED_REGIME:
             return None
         flag_s, flag_q = self.scored.p_s >= self.start[0], self.scored.p_q >= self.start[1]
         return hint_regime(flag_s, flag_q, {}, time=self.scored.time, known=self.scored.code)

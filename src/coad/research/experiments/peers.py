@@ -19,6 +19,7 @@ import numpy as np
 
 from coad import __version__
 from coad._typing import FloatArray
+from coad.core.verdict import FOUND, SHARED_REGIME
 from coad.data.atomic import check_writable, written_whole
 from coad.data.pairs import Pairs
 from coad.exceptions import CoadWarning, FileError, InputError
@@ -317,9 +318,9 @@ def _coincidence(data: BenchData, method: Method, train: Any, test: Any, quick: 
     seen = detector.confidences(train.s, train.q, known)
     judged = judge_pair(seen, (p_s, p_q), test.label, own=detector.decide(p_s, p_q), context=known)
     status = detector.status_
-    if status == "shared regime suspected":
+    if status == SHARED_REGIME:
         status += ": the inputs share more than events; name the regime (--context), or see coad modes"
-    return judged if status == "found" else replace(judged, note=status)
+    return judged if status == FOUND else replace(judged, note=status)
 
 
 def _catalogue(modes: CoincidenceModes, train: Pairs, test: Pairs) -> Judged:
@@ -327,7 +328,7 @@ def _catalogue(modes: CoincidenceModes, train: Pairs, test: Pairs) -> Judged:
     modes.fit(train)
     rows = modes.score_rows(test)
     judged = judge_single(rows.score, test.label, None, own=rows.flag)
-    return replace(judged, strategy=JOINT, note="" if modes.status_ == "found" else modes.status_)
+    return replace(judged, strategy=JOINT, note="" if modes.status_ == FOUND else modes.status_)
 
 
 def _line(data: str, method: Method, rows: list[Result], judged: bool) -> Line:
