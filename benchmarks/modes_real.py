@@ -159,7 +159,7 @@ def _by_nature(folder: Path) -> str:
 def _found(s: FloatArray, q: FloatArray, rare: BoolArray) -> tuple[float, float, float, float, float]:
     """F1 of the forest on the weaker input, of the majority modes, and of what is called rare; modes; seconds."""
     from coad import CoincidenceModes
-    from coad.research.baselines.strategies import f1
+    from coad.core.labels import f1
     from coad.research.experiments.modes import majority_modes
 
     start = time.perf_counter()
@@ -177,12 +177,13 @@ def _with_labels(x: FloatArray, rare: BoolArray) -> float:
     """The best F1 of a forest that has the labels, on rows out of the bag."""
     from sklearn.ensemble import RandomForestClassifier
 
+    from coad.core.labels import best_f1
+
     forest = RandomForestClassifier(
         200, class_weight="balanced_subsample", oob_score=True, n_jobs=-1, random_state=0
     )
     score = forest.fit(x, rare).oob_decision_function_[:, 1]
-    hits = np.cumsum(rare[np.argsort(-score, kind="stable")])
-    return float((2 * hits / (np.arange(1, len(rare) + 1) + rare.sum())).max())
+    return best_f1(rare, score)
 
 
 def _bands(x: FloatArray, which: tuple[int, int]) -> FloatArray:

@@ -285,7 +285,7 @@ def _sets(seeds: tuple[int, ...] = (1, 2, 3)) -> str:
 def measured(sets: dict[str, Callable[[int], Sets]], seeds: tuple[int, ...]) -> str:
     """A table: F1 of the modes called rare, and of those in which most rows are of the rare kind."""
     from coad import CoincidenceModes
-    from coad.research.baselines.strategies import f1
+    from coad.core.labels import f1
     from coad.research.experiments.modes import majority_modes
 
     rows = []

@@ -44,7 +44,7 @@ def _exactness(cases: int = 2000) -> str:
             best = search.maximise(beta=beta, alpha=alpha)
             assert (slow is None) == (best.joint == 0)
             if slow is not None:
-                fast = best.objective / n / alpha if math.isinf(beta) else (1 + beta**2) * best.objective
+                fast = best.fbeta_hat
                 worst = max(worst, abs(fast - slow))
             compared += 1
     assert worst <= 1e-12

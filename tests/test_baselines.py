@@ -7,12 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
+from coad.core.labels import best_f1, f1
 from coad.data.pairs import Pairs
 from coad.exceptions import InputError, NotFittedError
 from coad.research.baselines.base import OneInput, TwoInputs, as_series, stacked
 from coad.research.baselines.registry import METHODS, chosen_methods
 from coad.research.baselines.rows import Rows, Sides
-from coad.research.baselines.strategies import best_f1, f1, judge_pair, run_one_input, run_two_inputs
+from coad.research.baselines.strategies import judge_pair, run_one_input, run_two_inputs
 
 ONE = [name for name, method in METHODS.items() if method.kind == "one input"]
 DEEP_ONE = ["vae", "svdd", "dghl", "omnianomaly"]

@@ -25,11 +25,12 @@ from fastapi.testclient import TestClient
 
 from coad import select_thresholds
 from coad.app.desk import Desk
-from coad.app.marks import KindNote, Mark, Marks, marks_beside, wilson
+from coad.app.marks import KindNote, Mark, Marks, marks_beside
 from coad.app.serve import bound_socket, get_ready
 from coad.app.server import make_app
 from coad.app.state import Explorer
 from coad.app.view import View
+from coad.core.labels import wilson
 from coad.data.layout import Layout
 from coad.exceptions import CoadError, FileError, InputError
 from coad.learned.estimator import CoAD

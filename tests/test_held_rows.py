@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("torch")
 
 from coad import CoAD, CoincidenceModes
+from coad.core.labels import f1
 from coad.exceptions import CoadWarning, InputError
 from coad.learned.training.split import hold_out, new_rows
-from coad.research.baselines.strategies import f1
 
 RNG = np.random.default_rng
 

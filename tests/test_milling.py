@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
+from coad.core.labels import label_scores
 from coad.data.pairs import Pairs
 from coad.exceptions import FileError, InputError
 from coad.research.datasets.milling import (
@@ -23,7 +24,6 @@ from coad.research.datasets.milling import (
 from coad.research.experiments.milling import (
     MillingRow,
     MillingRun,
-    f1_of,
     held_out_cuts,
     motor_power,
     run_milling,
@@ -224,7 +224,7 @@ def test_motor_power_is_told_within_the_regime() -> None:
 
 
 def test_f1_of_nothing_called_is_zero() -> None:
-    assert f1_of([True, False], np.zeros(2, dtype=bool)) == (0.0, 0.0, 0.0)
+    assert label_scores(np.zeros(2), [True, False]) == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -9,13 +9,13 @@ from scipy.linalg import eigh
 
 import coad
 from coad import CoincidenceModes
+from coad.core.labels import f1
 from coad.modes import canonical, gaps, merging
 from coad.modes.canonical import canonical_maps
 from coad.modes.gaps import Gaps, valley
 from coad.modes.inputs import Front, FrontRows
 from coad.modes.pipeline import find_modes
 from coad.modes.plan import Task
-from coad.research.baselines.strategies import f1
 
 RNG = np.random.default_rng
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from coad import CoincidenceModes
+from coad.core.labels import f1
 from coad.modes import describing
 from coad.modes.families import explained_by, families
 from coad.modes.gaps import Gaps
 from coad.modes.roles import assign_roles, roles_by_family
-from coad.research.baselines.strategies import f1
 
 RNG = np.random.default_rng
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from coad.core.metric import fbeta_of
 from coad.learned.estimator import CoAD
 from coad.learned.net_spec import Conv, NetSpec
 from coad.learned.training.duo import Rows
@@ -17,7 +18,6 @@ from coad.learned.training.model import Blueprint, fold
 from coad.learned.training.parting import part
 from coad.learned.training.plan import Plan
 from coad.learned.training.seeds import build_duo
-from coad.learned.training.selection import fbeta_of
 from coad.learned.training.settings import Settings
 from coad.learned.training.trainer import Trainer
 from killing import killed

@@ -446,7 +446,7 @@ def test_an_empty_overlap_leaves_nothing_to_decide():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"alpha": 0.6}, "alpha = P"),
+        ({"alpha": 0.6}, "alpha, the anomaly rate"),
         ({"alpha": math.nan}, "alpha is a probability"),
         ({"b_normal": 0.6}, "P\\(A ∪ B\\)"),
         ({"c_normal": 0.6}, "P\\(A ∪ C\\)"),

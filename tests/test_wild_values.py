@@ -13,9 +13,9 @@ pytest.importorskip("torch")
 
 import coad
 from coad import CoAD, CoincidenceModes
+from coad.core.labels import f1
 from coad.exceptions import CoadWarning
 from coad.learned.scaling import Scaler
-from coad.research.baselines.strategies import f1
 
 RNG = np.random.default_rng
 

@@ -6,7 +6,6 @@ orders their writes, and each sees the others' marks at its next look.
 
 from __future__ import annotations
 
-import math
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from typing import Any
 
 from coad.exceptions import FileError, InputError
 
-__all__ = ["VERDICTS", "KindNote", "Mark", "Marks", "marks_beside", "wilson"]
+__all__ = ["VERDICTS", "KindNote", "Mark", "Marks", "marks_beside"]
 
 VERDICTS = ("real", "not real", "known")
 
@@ -194,18 +193,3 @@ def marks_beside(model: Path) -> Path:
     """
     folder = model if model.name not in ("", "..") else model.resolve()
     return folder.with_name(f"{folder.name}.marks.sqlite")
-
-
-def wilson(hits: int, n: int, z: float = 1.959964) -> tuple[float, float]:
-    """The 95 % interval of a share by Wilson's formula; (0, 1) if nothing was looked at.
-
-    >>> tuple(round(end, 3) for end in wilson(8, 10))
-    (0.49, 0.943)
-    """
-    if n <= 0:
-        return 0.0, 1.0
-    share = hits / n
-    middle = share + z * z / (2 * n)
-    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    whole = 1 + z * z / n
-    return max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole)

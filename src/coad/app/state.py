@@ -13,10 +13,12 @@ import numpy as np
 
 from coad._typing import BoolArray, IntArray
 from coad.app.insight import Insight
-from coad.app.marks import VERDICTS, Mark, Marks, wilson
+from coad.app.marks import VERDICTS, Mark, Marks
 from coad.app.plain import plain
 from coad.app.view import View
+from coad.core.labels import label_scores, wilson
 from coad.core.validation import check_beta
+from coad.core.verdict import NO_COINCIDENCE
 from coad.events.runs import Events
 from coad.exceptions import InputError
 from coad.report.cards import card, one_sided, pair_facts, pair_title
@@ -299,7 +301,7 @@ class Explorer:
     # Steps.
 
     def _caution(self) -> str:
-        if self.study.status != "no coincidence":
+        if self.study.status != NO_COINCIDENCE:
             return ""
         return " Shown is the best pair of thresholds, which chance explains as well."
 
@@ -389,9 +391,7 @@ class Explorer:
         return regime_rows(self.study, (view.threshold_s, view.threshold_q))[1][:_REGIMES]
 
     def _judged(self, flags: BoolArray, beta: float) -> list[float] | None:
-        from coad.report.study import judged_by
-
-        return None if self.scored.label is None else list(judged_by(flags, self.scored.label, beta))
+        return None if self.scored.label is None else list(label_scores(flags, self.scored.label, beta))
 
     def _slider_betas(self) -> list[float]:
         middle = np.geomspace(0.01, 100, _BETA_STEPS - 1)

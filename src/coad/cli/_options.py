@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coad.cli._print import number, out, percent, span, table
+from coad.core.verdict import NO_COINCIDENCE, SHARED_REGIME
 from coad.exceptions import CoadWarning, FileError, InputError, UnseenContextWarning
 
 if TYPE_CHECKING:
@@ -76,16 +77,16 @@ def total_rows(source: Source) -> int | None:
 def show_judgement(judged: Judgement, alpha: float, alpha_how: str, *, windows: bool) -> None:
     """The lines that matter about what was found."""
     found, status = judged.evaluation, judged.status
-    if status == "shared regime suspected":
+    if status == SHARED_REGIME:
         why = f"{judged.message}: " if judged.message else ""
         out(f"{status}: {why}the inputs seem to share an operating regime, not only events")
         out("the regime counts as events in the figures below: do not believe them before it is named")
-    elif status == "no coincidence":
+    elif status == NO_COINCIDENCE:
         out(f"{status}: {judged.message}")
     else:
         out(f"{status}: both inputs single out the same rows (p = {found.p_value:.2g})")
     rows = []
-    if status != "no coincidence":
+    if status != NO_COINCIDENCE:
         beta = "∞" if math.isinf(found.beta) else f"{found.beta:g}"
         rows += [
             (f"F̂ (β = {beta})", number(found.fbeta_hat), span(found.fbeta_interval)),

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from coad.cli._print import out, percent
+from coad.core.verdict import NO_COINCIDENCE
 
 
 def score(
@@ -33,7 +34,7 @@ def score(
         done = score_files(detector, recipe, source, output, progress=advance)
     what = "windows" if recipe.layout.window is not None else "pairs"
     out(f"{done.n_rows:,} rows, {done.n_pairs:,} {what}")
-    if detector.status_ == "no coincidence":
+    if detector.status_ == NO_COINCIDENCE:
         out("no coincidence: training found none, so nothing is flagged")
     else:
         out(f"{done.n_flagged:,} flagged ({percent(done.n_flagged / max(done.n_pairs, 1))})")

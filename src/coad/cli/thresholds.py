@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coad.cli._print import number, out, out_json, percent, span, table
+from coad.core.verdict import NO_COINCIDENCE, in_words
 from coad.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -219,9 +220,10 @@ def _show(result: ThresholdResult, s: str, q: str, dropped: int) -> None:
     """The few lines that matter."""
     if dropped:
         out(f"{dropped:,} rows left out for missing or infinite scores")
-    out(f"{result.status}: {result.message.removeprefix('no coincidence found: ')}")
-    if result.status == "no coincidence":
+    if result.status == NO_COINCIDENCE:
+        out(f"{result.status}: {in_words(result.suspicions)}; nothing is flagged")
         return
+    out(f"{result.status}: {result.message}")
     rows = [
         (f"threshold on {s}", f"{result.threshold_s:.6g}", ""),
         (f"threshold on {q}", f"{result.threshold_q:.6g}", ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from coad._typing import FloatArray, IntArray
+from coad.core.metric import chance_of, small_sample_chance
 from coad.core.search import Optimum, PairSearch, _edges
 
 
@@ -16,9 +17,10 @@ class ThresholdGrid:
         steps = 64 if strata <= 4 else 32 if strata <= 50 else 16
         self.search = search
         self.n = search.n
-        self.corrected = len(search.kinds()) > 1 or search.has_singles
-        edges_s = _edges(0, len(search.s.ends) - 1, steps)[1:]
-        edges_q = _edges(0, len(search.q.ends) - 1, steps)[1:]
+        self.corrected = len(search.sizes) > 1 or search.has_singles
+        # The thresholds of the grid, as numbers of groups.
+        edges_s = self.groups_s = _edges(0, len(search.s.ends) - 1, steps)[1:]
+        edges_q = self.groups_q = _edges(0, len(search.q.ends) - 1, steps)[1:]
         self.shape = (len(edges_s), len(edges_q))
         cell_s = np.searchsorted(edges_s, search.s.of_row)  # the last cell: flagged at no node
         cell_q = np.searchsorted(edges_q, search.q.of_row)
@@ -91,13 +93,9 @@ class ThresholdGrid:
         return joint.sum(-3) + self.fixed_joint, chance.sum(-3) + self.fixed_joint
 
     def chance(self, joint: FloatArray, n: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
-        """D in rows (the formulas of :mod:`coad.core.metric`)."""
-        quiet = (n - a) * (n - b)
-        open_ = quiet > 0
-        chance = np.where(open_, n * (a - joint) * (b - joint) / np.where(open_, quiet, 1.0), joint)
-        if self.corrected:
-            chance = np.maximum(0.0, chance + (chance - joint) / (n - 1.0))
-        return chance
+        """D in rows."""
+        chance: FloatArray = chance_of(n, a, b, joint)
+        return small_sample_chance(chance, joint, n) if self.corrected else chance
 
     def evidence(self, joint: FloatArray) -> FloatArray:
         """The largest evidence for joint rows beyond chance; the last two axes are the grid."""

@@ -26,13 +26,13 @@ from scipy.stats import random_table
 
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.core.grid import ThresholdGrid
-from coad.core.metric import Moments, true_positive_fraction
+from coad.core.metric import Moments, fbeta_of, true_positive_fraction
+from coad.core.runs import find_runs
 from coad.core.search import Optimum, PairSearch
 
 _RESAMPLES = 400  # draws behind an interval
 _REFITS = 200  # resamples on which the pick itself is repeated
 _FEWEST_REFITS = 40
-_HUGE_BETA = 1e100  # the same as infinity
 _BLOCK_CELLS = 2_000_000  # cells of shuffled tables held at once
 _MANY_STRATA = 50
 
@@ -47,6 +47,8 @@ MAX_PLAUSIBLE_RATE = 0.25
 #: A few long episodes, up to this share of the rows together, are taken for long events.
 MAX_EPISODE_RATE = 0.15
 FEW_EPISODES = 3
+#: Joint rows at most so far apart are one episode.
+EPISODE_GAP = 20
 
 
 @dataclass(frozen=True)
@@ -71,12 +73,7 @@ class Intervals:
 
 def fbeta_of_rows(joint: FloatArray, chance: FloatArray, n: int, beta: float, alpha: float) -> FloatArray:
     """F̂β from joint and chance rows, elementwise; nothing is gained where nothing is joint."""
-    k = n * alpha * beta * beta if beta > 0 else 0.0
-    if math.isinf(k) or beta > _HUGE_BETA:
-        value: FloatArray = (joint - chance) / (n * alpha)
-        return value
-    full = (1.0 + beta * beta) * (joint - chance) / np.maximum(joint + k, 1e-300)
-    return np.where(joint > 0, full, 0.0)
+    return np.where(joint > 0, fbeta_of(joint - chance, joint, beta, n * alpha), 0.0)
 
 
 def permutation_test(
@@ -159,16 +156,13 @@ def resampled_intervals(
     rate = np.full(_RESAMPLES, alpha)
     if not alpha_given:  # the largest TP, so never below the chosen pair's
         rate = np.maximum(np.maximum(most_positives, true_positives), 1e-12)
-    if beta > _HUGE_BETA:
-        value = true_positives / rate
-    else:
-        value = (1 + beta * beta) * true_positives / (joint + rate * beta * beta)
+    value, precision, recall = (fbeta_of(true_positives, joint, one, rate) for one in (beta, 0.0, math.inf))
     most = math.inf if alpha_given else 1.0  # an estimated α is the largest TP, so F̂ and R̂ ≤ 1
     excess = _excess_of_picks(grid, beta=beta, alpha=alpha, alpha_given=alpha_given, rng=rng)
     return Intervals(
         _interval(value, excess[:, 0], most),
-        _interval(true_positives / joint, excess[:, 1], 1.0),
-        _interval(true_positives / rate, excess[:, 2], most),
+        _interval(precision, excess[:, 1], 1.0),
+        _interval(recall, excess[:, 2], most),
         (alpha, alpha) if alpha_given else _interval(rate, excess[:, 3], 0.5),
     )
 
@@ -217,11 +211,17 @@ def _excess_of_picks(
         pick = int(np.argmax(value_new))
         rate_old = alpha if alpha_given else max(float(true.flat[rich]) / grid.n, 1e-12)
         value = fbeta_of_rows(joint, chance, grid.n, beta, rate_old)
+        precision_new, precision = (
+            fbeta_of(t.flat[pick], max(j.flat[pick], 1.0), 0.0)
+            for t, j in ((true_new, joint_new), (true, joint))
+        )
+        recall_new, recall = (
+            fbeta_of(t.flat[pick], 0.0, math.inf, grid.n * r) for t, r in ((true_new, rate), (true, rate_old))
+        )
         excess[draw] = (
             value_new.flat[pick] - min(most, value.flat[pick]),
-            true_new.flat[pick] / max(joint_new.flat[pick], 1.0)
-            - true.flat[pick] / max(joint.flat[pick], 1.0),
-            true_new.flat[pick] / (grid.n * rate) - min(most, true.flat[pick] / (grid.n * rate_old)),
+            precision_new - precision,
+            recall_new - min(most, recall),
             rate - rate_old,
         )
     return excess
@@ -264,10 +264,8 @@ def share_kept(unmoved: Moments, shifted: Iterable[Moments]) -> tuple[float, flo
 
 
 def main_episodes(joint: BoolArray) -> int:
-    """How many episodes hold half of the joint rows (gaps of up to 20 rows are bridged)."""
-    places = np.flatnonzero(joint)
-    if len(places) == 0:
+    """How many episodes hold half of the joint rows."""
+    sizes = find_runs(joint, bridge=EPISODE_GAP - 1).n_flagged
+    if len(sizes) == 0:
         return 0
-    episode = np.cumsum(np.r_[True, np.diff(places) > 20])
-    largest = np.sort(np.bincount(episode))[::-1]
-    return int(np.searchsorted(np.cumsum(largest), len(places) / 2) + 1)
+    return int(np.searchsorted(np.cumsum(np.sort(sizes)[::-1]), sizes.sum() / 2) + 1)

@@ -4,8 +4,11 @@ Two models give each pair a confidence ``p_s`` and ``p_q`` in [0, 1]. Everything
 the metric needs is in four sums (:class:`Moments`), and sums add: batches,
 shards and streams are merged exactly by ``+``, and the metric is never averaged.
 
-The arithmetic is written once and serves floats, NumPy arrays and torch tensors;
-torch is never imported here.
+This is the only home of D, TP, F̂, P̂ and R̂. The arithmetic is written once, as functions of
+numbers (:func:`chance_of`, :func:`small_sample_chance`, :func:`fbeta_of`), and serves floats,
+NumPy arrays and torch tensors; torch is never imported here. Those functions take counts
+of rows as well as fractions. What must be compiled (:mod:`coad.core.search`) restates them,
+and ``tests/test_one_metric.py`` holds every restatement against this module.
 
 Values where the formulas have none:
 
@@ -27,7 +30,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -35,16 +38,21 @@ from typing import Any
 import numpy as np
 
 from coad._typing import ArrayLike, Numeric
+from coad.core.validation import check_beta, check_rate
 from coad.exceptions import InputError, UndefinedMetricWarning
 
 __all__ = [
     "Moments",
+    "chance_of",
     "false_positive_fraction",
     "fbeta_hat",
+    "fbeta_of",
+    "fbeta_weights",
     "joint_fraction",
     "naive_false_positive_fraction",
     "precision_hat",
     "recall_hat",
+    "small_sample_chance",
     "true_positive_fraction",
 ]
 
@@ -222,16 +230,14 @@ def fbeta_hat(
     >>> fbeta_hat(m, beta=1, alpha=0.25)
     1.0
     """
-    beta_squared = _checked_beta(beta) * float(beta)
-    true_positives = true_positive_fraction(moments, naive=naive)
-    if beta_squared > 0 or cap:
-        alpha = _checked_alpha(alpha)
+    beta = check_beta(beta)
+    true_positives, joint = true_positive_fraction(moments, naive=naive), moments.mu_sq
+    rate = check_rate(alpha) if beta * beta > 0 or cap else 0.0
     if cap:
-        true_positives = _minimum(true_positives, alpha)
-    if math.isinf(beta_squared):
-        return true_positives / alpha
-    denominator = moments.mu_sq + (alpha * beta_squared if beta_squared > 0 and alpha else 0.0)
-    return (1.0 + beta_squared) * _ratio(true_positives, denominator, "F̂ is set to 0: no joint event")
+        true_positives = _minimum(true_positives, rate)
+    if beta * beta == 0:
+        _warn_if(joint <= 0, "F̂ is set to 0: no joint event")
+    return fbeta_of(true_positives, joint, beta, rate)
 
 
 def precision_hat(moments: Moments, *, naive: bool = False) -> Numeric:
@@ -252,6 +258,86 @@ def recall_hat(moments: Moments, *, alpha: float, naive: bool = False, cap: bool
     return fbeta_hat(moments, beta=math.inf, alpha=alpha, naive=naive, cap=cap)
 
 
+def chance_of(n: Numeric, s: Numeric, q: Numeric, joint: Numeric, *, naive: bool = False) -> Numeric:
+    """D of one stratum (paper, eq. for D), in the unit of its arguments.
+
+    Parameters
+    ----------
+    n
+        The number of rows if the others are counts; 1 if they are fractions.
+    s, q, joint
+        What s flags, what q flags, and what both flag.
+    naive
+        D_naive = s·q / n, as if the two inputs were wholly independent.
+
+    Returns
+    -------
+    D, elementwise; all of ``joint`` where an input flags every row.
+
+    >>> chance_of(8, 4, 2, 1), chance_of(1, 0.5, 0.25, 0.125), chance_of(8, 8, 2, 2)
+    (1.0, 0.125, 2)
+    """
+    if naive:
+        return s * q / n
+    quiet = (n - s) * (n - q)
+    blind = quiet <= 0
+    return _where(blind, joint, n * (s - joint) * (q - joint) / _where(blind, 1.0, quiet))
+
+
+def small_sample_chance(chance: Numeric, joint: Numeric, n: Numeric) -> Numeric:
+    """D of a stratum among several, corrected for its ``n`` rows.
+
+    The covariance within a stratum of n rows is n/(n-1) times larger than it looks; D = J - TP
+    follows, and chance is never below 0. A single row proves nothing: D = J.
+
+    >>> small_sample_chance(1.0, 2.0, 11), small_sample_chance(0.0, 1.0, 1)
+    (0.9, 1.0)
+    """
+    single = n <= 1
+    corrected = _maximum(chance + (chance - joint) / _where(single, 1.0, n - 1.0), 0.0)
+    return _where(single, joint, corrected)
+
+
+def fbeta_weights(beta: float) -> tuple[float, float]:
+    """The weights of J and α in F̂β = TP / (w_J·J + w_α·α): 1 / (1 + β²) and β² / (1 + β²).
+
+    Dividing (1 + β²) TP / (J + αβ²) by 1 + β² leaves nothing infinite at β = ``inf``.
+
+    >>> fbeta_weights(0), fbeta_weights(1), fbeta_weights(float("inf"))
+    ((1.0, 0.0), (0.5, 0.5), (0.0, 1.0))
+    """
+    square = float(beta) * float(beta)
+    return (0.0, 1.0) if math.isinf(square) else (1.0 / (1.0 + square), square / (1.0 + square))
+
+
+def fbeta_of(
+    true_positives: Numeric, joint: Numeric, beta: float | Sequence[float], alpha: Numeric = 0.0
+) -> Numeric:
+    """F̂β from TP and J (paper, eq. for F̂); P̂ at β = 0, R̂ at β = ``inf``.
+
+    Parameters
+    ----------
+    true_positives, joint, alpha
+        TP, J and the anomaly rate, all as fractions or all as counts of rows.
+    beta
+        One β, or one for each place of the last axis.
+
+    Returns
+    -------
+    F̂, elementwise; 0 where nothing is joint and β = 0.
+
+    >>> fbeta_of(0.1, 0.2, 0), fbeta_of(0.1, 0.2, 1, 0.3), fbeta_of(0.1, 0.2, float("inf"), 0.4)
+    (0.5, 0.4, 0.25)
+    """
+    if isinstance(beta, Sequence):
+        w_joint, w_alpha = (
+            _like(true_positives, weights) for weights in zip(*map(fbeta_weights, beta), strict=True)
+        )
+    else:
+        w_joint, w_alpha = fbeta_weights(beta)
+    return _ratio(true_positives, w_joint * joint + w_alpha * alpha)
+
+
 def _chance_fraction(moments: Moments, *, naive: bool) -> Numeric:
     """D (or D_naive), corrected for small strata and weighted over them."""
     n, mu_s, mu_q, joint = (
@@ -260,23 +346,14 @@ def _chance_fraction(moments: Moments, *, naive: bool) -> Numeric:
         _mean(moments.sum_q, moments.n),
         _mean(moments.sum_sq, moments.n),
     )
-    if naive:
-        chance = mu_s * mu_q
-    else:
-        quiet = (1.0 - mu_s) * (1.0 - mu_q)
-        blind = quiet <= 0
-        _warn_if(blind, "every row is flagged in one input: TP is set to 0")
-        chance = _where(blind, joint, (mu_s - joint) * (mu_q - joint) / _where(blind, 1.0, quiet))
+    if not naive:
+        _warn_if((mu_s >= 1) | (mu_q >= 1), "every row is flagged in one input: TP is set to 0")
+    chance = chance_of(1.0, mu_s, mu_q, joint, naive=naive)
     if moments.strata is None:
         return chance
     if len(moments.strata) > 1:
-        # The covariance within a stratum of n rows is n/(n-1) times larger than it
-        # looks; D = J - TP follows, and a chance fraction is never below 0.
-        single = n <= 1
-        excess = 1.0 / _where(single, 1.0, n - 1.0)
-        chance = _maximum(chance + excess * (chance - joint), 0.0)
-        _warn_if(single & (joint > 0), "a stratum has a single row: its TP is set to 0")
-        chance = _where(single, joint, chance)
+        _warn_if((n <= 1) & (joint > 0), "a stratum has a single row: its TP is set to 0")
+        chance = small_sample_chance(chance, joint, n)
     weight = _mean(n, n.sum(-1)[..., None])
     return (weight * chance).sum(-1)
 
@@ -316,9 +393,13 @@ def _mean(total: Any, n: Any) -> Any:
     return _where(empty, total * 0.0, total / _where(empty, 1.0, n))
 
 
-def _ratio(a: Any, b: Any, message: str) -> Any:
+def _like(value: Any, numbers: Sequence[float]) -> Any:
+    library = _library(value)
+    return library.asarray(numbers, dtype=library.float64)
+
+
+def _ratio(a: Any, b: Any) -> Any:
     empty = b <= 0
-    _warn_if(empty, message)
     return _where(empty, a * 0.0, a / _where(empty, 1.0, b))
 
 
@@ -342,16 +423,3 @@ def _codes(context: ArrayLike, n: int) -> tuple[tuple[Any, ...], Any]:
         raise InputError(f"context has shape {labels.shape}, but there are {n:,} rows")
     values, code = np.unique(labels, return_inverse=True)
     return tuple(values.tolist()), code
-
-
-def _checked_beta(beta: float) -> float:
-    value = float(beta)
-    if not value >= 0:
-        raise InputError(f"beta must be 0 or more (inf included), not {beta!r}")
-    return value
-
-
-def _checked_alpha(alpha: float | None) -> float:
-    if alpha is None or not 0.0 < float(alpha) <= 0.5:
-        raise InputError(f"alpha, the anomaly rate, must lie in (0, 0.5], not {alpha!r}")
-    return float(alpha)

@@ -6,16 +6,16 @@ never split. ``J(i, j)`` counts the rows in the first i groups of s and the firs
 j groups of q.
 
 The search is a branch and bound over boxes (i0, i1] × (j0, j1] of threshold pairs.
-Write the objective as ``(J - D) / (u·J + k)`` with J the joint rows and D the rows
-that chance explains (u = 1, k = n·α·β² for finite β; u = 0, k = 1 for β = ∞).
+Write F̂β as ``(J - D) / (u·J + k)`` with J the joint rows, D the rows that chance explains,
+and u and k the weights of :func:`coad.core.metric.fbeta_weights`, k times n·α.
 
-**Bound.** For a fixed D ≥ 0 the objective does not fall as J grows, since its
+**Bound.** For a fixed D ≥ 0 this does not fall as J grows, since its
 derivative is ``(k + u·D) / (u·J + k)² ≥ 0``; in a box, J ≤ J(i1, j1). Within a
 stratum of n rows with A and B flagged, ``D = n (A - J)(B - J) / ((n - A)(n - B))``.
 A - J counts rows flagged by s and not by q: they only grow in number as the
 threshold of s falls or that of q rises, so A - J ≥ A(i0) - J(i0, j1), and likewise
 B - J ≥ B(j0) - J(i1, j0); and A ≥ A(i0), B ≥ B(j0). These four give the least D of
-the box, and no pair in it exceeds the objective at J(i1, j1) with that D.
+the box, and no pair in it exceeds the F̂ at J(i1, j1) with that D.
 (D_naive = A·B / n is least at A(i0), B(j0).) The correction for small strata,
 ``max(0, D + (D - J) / (n - 1))``, grows with D and falls with J, so it keeps the
 bound; strata that prove nothing have D = J ≥ J(i0, j0).
@@ -23,7 +23,7 @@ bound; strata that prove nothing have D = J ≥ J(i0, j0).
 A grid with geometric steps gives the first bounds, and finer grids are laid over the
 part that survives while it shrinks; then each box is cut into at most 16 × 16 smaller
 ones by reading only the rows on its two strips, until nothing is left to cut. Ties in
-the objective go to the pair with more joint rows.
+F̂ go to the pair with more joint rows.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ import numba
 import numpy as np
 
 from coad._typing import FloatArray, IntArray
+from coad.core.metric import fbeta_weights
 
 #: How a stratum counts its chance rows.
 PLAIN, CORRECTED, ALL_CHANCE, ALL_TRUE = 0, 1, 2, 3
@@ -73,7 +74,7 @@ class Optimum:
     groups_s: int
     groups_q: int
     joint: int
-    objective: float
+    fbeta_hat: float
 
 
 class PairSearch:
@@ -92,46 +93,25 @@ class PairSearch:
         self.set_strata(code)
 
     def set_strata(self, code: IntArray | None) -> None:
-        """Take other strata for the same scores.
-
-        Strata of a single row prove nothing, so they are kept together as one, the
-        last, which counts every joint row as chance.
-        """
+        """Take other strata for the same scores; those of a single row are merged, see :func:`merge_singles`."""
         self.code = code
         self.has_singles = False
         if code is None:
             self.sizes = np.array([self.n], dtype=np.int64)
             self._code_by_s = self._code_by_q = np.zeros(1, dtype=np.int32)
             return
-        self.sizes = np.bincount(code).astype(np.int64)
-        single = self.sizes == 1
-        if single.any() and len(self.sizes) > 1:
-            self.has_singles = True
-            number = np.where(single, int((~single).sum()), np.cumsum(~single) - 1)
-            code = number[code]
-            self.code = code
-            self.sizes = np.append(self.sizes[~single], single.sum())
+        number, self.sizes, self.has_singles = merge_singles(np.bincount(code).astype(np.int64))
+        if self.has_singles:
+            code = self.code = number[code]
         compact = code.astype(np.int32)
         self._code_by_s, self._code_by_q = compact[self.s.rows], compact[self.q.rows]
-
-    def kinds(self) -> IntArray:
-        """How each stratum counts chance, without labels."""
-        if len(self.sizes) == 1 and not self.has_singles:
-            return np.array([PLAIN])
-        kinds = np.full(len(self.sizes), CORRECTED)
-        if self.has_singles:
-            kinds[-1] = ALL_CHANCE
-        return kinds
 
     def maximise(
         self, *, beta: float, alpha: float, naive: bool = False, kinds: IntArray | None = None
     ) -> Optimum:
         """The pair with the highest F̂β, exactly."""
-        u, k = 1.0, self.n * alpha * beta * beta if beta > 0 else 0.0
-        if math.isinf(k):
-            u, k = 0.0, 1.0
-        kinds = (self.kinds() if kinds is None else kinds).astype(np.int64)
-        rule = (self.sizes, kinds, naive, u, k)
+        kinds = stratum_kinds(self.sizes, self.has_singles) if kinds is None else kinds
+        rule = search_rule(self.sizes, kinds, beta=beta, alpha=alpha, naive=naive)
         rows = (
             self.s.ends,
             self.q.ends,
@@ -140,7 +120,7 @@ class PairSearch:
             self._code_by_s,
             self._code_by_q,
         )
-        best = np.array([-np.inf, 0.0, 0.0, 0.0])  # objective, joint rows, groups of s, groups of q
+        best = np.array([-np.inf, 0.0, 0.0, 0.0])  # F̂, joint rows, groups of s, groups of q
         low_s, high_s, low_q, high_q = 0, len(self.s.ends) - 1, 0, len(self.q.ends) - 1
         if high_s == 0 or high_q == 0:
             return Optimum(0, 0, 0, -math.inf)
@@ -161,6 +141,37 @@ class PairSearch:
             order = np.lexsort((-bounds[:, 1], -bounds[:, 0]))
             _refine(*rows, edges_s, edges_q, *grid, boxes[order], bounds[order], *rule, best)
         return Optimum(int(best[2]), int(best[3]), int(best[1]), float(best[0]))
+
+
+def merge_singles(sizes: IntArray) -> tuple[IntArray, IntArray, bool]:
+    """Put strata of a single row together: (new number of each stratum, new sizes, whether there are any).
+
+    Such strata prove nothing, so they are kept as one, the last, which counts every joint
+    row as chance.
+    """
+    single = sizes == 1
+    if not single.any() or len(sizes) == 1:
+        return np.arange(len(sizes)), sizes, False
+    number = np.where(single, int((~single).sum()), np.cumsum(~single) - 1)
+    return number, np.append(sizes[~single], single.sum()), True
+
+
+def stratum_kinds(sizes: IntArray, has_singles: bool) -> IntArray:
+    """How each stratum counts chance, without labels."""
+    if len(sizes) == 1 and not has_singles:
+        return np.array([PLAIN])
+    kinds = np.full(len(sizes), CORRECTED)
+    if has_singles:
+        kinds[-1] = ALL_CHANCE
+    return kinds
+
+
+def search_rule(
+    sizes: IntArray, kinds: IntArray, *, beta: float, alpha: float, naive: bool = False
+) -> tuple[IntArray, IntArray, bool, float, float]:
+    """What the kernel maximises: the strata, how they count chance, and the weights u and k of F̂β."""
+    w_joint, w_alpha = fbeta_weights(beta)
+    return sizes.astype(np.int64), kinds.astype(np.int64), naive, w_joint, w_alpha * alpha * int(sizes.sum())
 
 
 def _edges(low: int, high: int, steps: int) -> IntArray:
@@ -216,7 +227,7 @@ def _chance_rows(joint_low, joint_high, only_s, only_q, a, b, n, kind, naive):  
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _evaluate(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k):  # type: ignore[no-untyped-def]
-    """The objective at node (p, t) and its joint rows."""
+    """F̂ at node (p, t) and its joint rows."""
     joint = 0.0
     chance = 0.0
     for c in range(len(sizes)):

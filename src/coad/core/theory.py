@@ -20,7 +20,8 @@ from itertools import product
 import numpy as np
 
 from coad._typing import ArrayLike, FloatArray
-from coad.core.metric import Moments, _checked_alpha, _checked_beta, fbeta_hat
+from coad.core.metric import Moments, fbeta_hat, fbeta_weights
+from coad.core.validation import check_beta, check_rate
 from coad.exceptions import InputError, UndefinedMetricWarning
 
 __all__ = [
@@ -153,8 +154,7 @@ class OverlappingSets:
         for name in ("alpha", "b_anomalous", "b_normal", "c_anomalous", "c_normal"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InputError(f"{name} is a probability, not {getattr(self, name)!r}")
-        if not 0.0 < self.alpha <= 0.5:
-            raise InputError(f"alpha = P(A) must lie in (0, 0.5], not {self.alpha!r}")
+        check_rate(self.alpha)
         for name, noise in (("B", self.b_normal), ("C", self.c_normal)):
             union = self.alpha + (1.0 - self.alpha) * noise
             if union > 0.5 + _ROUNDING:
@@ -221,7 +221,7 @@ def best_set_labels(
     (((1.0, 0.0, 0.0), (1.0, 1.0, 0.0)), ((1.0, 1.0, 0.0), (1.0, 1.0, 0.0)))
     """
     switch = critical_beta(sets)
-    flag_b = _checked_beta(beta) >= switch and not math.isinf(switch)
+    flag_b = check_beta(beta) >= switch and not math.isinf(switch)
     return (1.0, float(flag_b), 0.0), (1.0, 1.0, 0.0)
 
 
@@ -339,18 +339,16 @@ def pseudo_target_constants(moments: Moments, *, beta: float, alpha: float | Non
     if moments.strata is not None:
         raise InputError("the constants are for moments without context strata; pass moments.pooled()")
     mu_s, mu_q, joint = float(moments.mu_s), float(moments.mu_q), float(moments.mu_sq)
-    beta_squared = _checked_beta(beta) * float(beta)
-    anomalies = _checked_alpha(alpha) if beta_squared > 0 else 0.0
-    # Numerator and denominator are divided by 1 + β², which serves β = inf as well.
-    share = 1.0 if math.isinf(beta_squared) else beta_squared / (1.0 + beta_squared)
-    scale = (1.0 - share) * joint + anomalies * share
+    w_joint, w_alpha = fbeta_weights(check_beta(beta))
+    anomalies = check_rate(alpha) if w_alpha > 0 else 0.0
+    scale = w_joint * joint + w_alpha * anomalies
     quiet_s, quiet_q = 1.0 - mu_s, 1.0 - mu_q
     if scale <= 0.0 or quiet_s <= 0.0 or quiet_q <= 0.0:
         warnings.warn(
             "F̂ has no gradient here: the constants are set to 0", UndefinedMetricWarning, stacklevel=2
         )
         return PseudoTarget(0.0, 0.0, 0.0)
-    slope = (1.0 - share) * (mu_s * mu_q - joint**2) + anomalies * share * (1.0 - 2.0 * joint + mu_s * mu_q)
+    slope = w_joint * (mu_s * mu_q - joint**2) + w_alpha * anomalies * (1.0 - 2.0 * joint + mu_s * mu_q)
     marginal = (1.0 - joint) / (scale * quiet_s * quiet_q)
     return PseudoTarget(
         slope / (scale**2 * quiet_s * quiet_q),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -106,15 +107,32 @@ def check_beta(beta: float) -> float:
     return float(beta)
 
 
+def check_betas(beta: Any) -> tuple[float, ...]:
+    """One β or a list of them, as a tuple.
+
+    >>> check_betas(1), check_betas([0, float("inf")])
+    ((1.0,), (0.0, inf))
+    """
+    values = list(beta) if isinstance(beta, (Sequence, np.ndarray)) and not isinstance(beta, str) else [beta]
+    if not values:
+        raise InputError("beta is an empty list; give at least one value, such as beta=[0.05, 1, inf]")
+    return tuple(check_beta(one) for one in values)
+
+
+def check_rate(alpha: Any) -> float:
+    """α as a number: an anomaly rate in (0, 0.5]."""
+    if not (_is_number(alpha) and 0.0 < float(alpha) <= 0.5):
+        raise InputError(f"alpha, the anomaly rate, must lie in (0, 0.5], not {alpha!r}")
+    return float(alpha)
+
+
 def check_alpha(alpha: float | str) -> float | None:
     """α as a number, or None for ``"auto"``."""
     if isinstance(alpha, str):
         if alpha == "auto":
             return None
         raise InputError(f"alpha must be a number in (0, 0.5] or 'auto', not {alpha!r}")
-    if not (_is_number(alpha) and 0.0 < float(alpha) <= 0.5):
-        raise InputError(f"alpha, the anomaly rate, must lie in (0, 0.5], not {alpha!r}")
-    return float(alpha)
+    return check_rate(alpha)
 
 
 def check_level(level: float) -> float:

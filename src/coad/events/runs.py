@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from coad.core.runs import find_runs
 from coad.exceptions import InputError
 
 __all__ = ["Events", "events_table", "find_events"]
@@ -61,21 +62,15 @@ def find_events(flags: ArrayLike, score: ArrayLike, breaks: ArrayLike | None = N
     strength: FloatArray = np.asarray(score, dtype=np.float64)
     if flagged.shape != strength.shape or flagged.ndim != 1:
         raise InputError(f"flags of shape {flagged.shape} and scores of shape {strength.shape} do not match")
-    places = np.flatnonzero(flagged)
-    if not len(places):
-        none = np.zeros(0, dtype=np.int64)
-        return Events(none, none, none)
-    new = np.diff(places, prepend=-2) > 1
-    if breaks is not None:
-        new |= np.asarray(breaks, dtype=np.bool_)[places]
-    starts = np.flatnonzero(new)
-    stops = np.append(starts[1:], len(places))
-    best = np.maximum.reduceat(strength[places], starts)
+    runs = find_runs(flagged, breaks=breaks)
+    if not len(runs.first):
+        return Events(runs.first, runs.first, runs.first)
+    places, run = np.flatnonzero(flagged), np.repeat(np.arange(len(runs.first)), runs.n_flagged)
+    best = np.maximum.reduceat(strength[places], np.searchsorted(places, runs.first))
     # The first pair of each run that reaches the run's best.
-    run = np.cumsum(new) - 1
     at_best = np.flatnonzero(strength[places] == best[run])
     _, once = np.unique(run[at_best], return_index=True)
-    return Events(places[starts], places[stops - 1], places[at_best[once]])
+    return Events(runs.first, runs.last, places[at_best[once]])
 
 
 def events_table(

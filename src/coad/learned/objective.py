@@ -17,7 +17,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from coad.core.metric import Moments, true_positive_fraction
+from coad.core.metric import Moments, fbeta_of, true_positive_fraction
+from coad.core.validation import check_betas, check_rate
 from coad.exceptions import InputError
 
 __all__ = ["CoincidenceLoss", "soft_fbeta"]
@@ -65,12 +66,9 @@ class CoincidenceLoss(nn.Module):
         super().__init__()
         if preset not in ("robust", "paper"):
             raise InputError(f"preset must be 'robust' or 'paper', not {preset!r}")
-        betas = [float(b) for b in beta] if isinstance(beta, Sequence) else [float(beta)]
-        if not betas or not all(b >= 0 for b in betas):
-            raise InputError(f"beta must be 0 or more (inf included), not {beta!r}")
         if lambda_mag < 0 or (lambda_wall is not None and lambda_wall < 0):
             raise InputError("lambda_wall and lambda_mag must be 0 or more")
-        self.beta = tuple(betas)
+        self.beta = check_betas(beta)
         self.preset: Preset = preset
         self.lambda_wall = lambda_wall
         self.lambda_mag = float(lambda_mag)
@@ -86,8 +84,8 @@ class CoincidenceLoss(nn.Module):
         ``ceiling`` is what TP is capped at, α itself if not given.
         """
         value = torch.as_tensor(alpha, dtype=torch.float64)
-        if not bool(((value > 0) & (value <= 0.5)).all()):
-            raise InputError(f"alpha, the anomaly rate, must lie in (0, 0.5], not {alpha!r}")
+        for rate in value.flatten().tolist():
+            check_rate(rate)
         self.alpha = value
         self.ceiling = value if ceiling is None else torch.as_tensor(ceiling, dtype=torch.float64)
 
@@ -169,10 +167,9 @@ def soft_fbeta(
     cap: float | Tensor | None = None,
     margin: float = 0.0,
 ) -> Tensor:
-    """F̂β for torch moments with one β per last axis: TP / (a·J + b·α), a = 1/(1+β²), b = 1 − a.
+    """F̂β for torch moments with one β per last axis, and perhaps an α per model.
 
-    The form has no infinity at β = ∞ and takes an α per model. ``margin`` times
-    √(var_s·var_q) is taken off TP.
+    ``margin`` times √(var_s·var_q) is taken off TP, and TP is then capped at ``cap``.
 
     >>> import torch
     >>> p = torch.tensor([1.0, 0, 0, 0]).reshape(1, 4, 1).expand(1, 4, 2)
@@ -180,18 +177,16 @@ def soft_fbeta(
     [[1.0, 0.5]]
     """
     true_positives: Tensor = true_positive_fraction(moments)
-    joint: Tensor = moments.mu_sq
-    a = torch.tensor([1.0 / (1.0 + b * b) for b in beta], dtype=torch.float64)
-    rate = torch.as_tensor(alpha, dtype=torch.float64)
     if margin > 0:
         mu_s, mu_q = moments.mu_s, moments.mu_q
         spread = mu_s * (1.0 - mu_s) * mu_q * (1.0 - mu_q)
         true_positives = true_positives - margin * spread.clamp(min=1e-30).sqrt()
     if cap is not None:
         true_positives = torch.minimum(true_positives, torch.as_tensor(cap, dtype=torch.float64))
-    denominator = a * joint + (1.0 - a) * rate
-    empty = denominator <= 0
-    return torch.where(empty, true_positives * 0.0, true_positives / torch.where(empty, 1.0, denominator))
+    value: Tensor = fbeta_of(
+        true_positives, moments.mu_sq, tuple(beta), torch.as_tensor(alpha, dtype=torch.float64)
+    )
+    return value
 
 
 def sum_moments(p_s: Tensor, p_q: Tensor, context: Any = None) -> Moments:

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from coad.core.verdict import FOUND, NO_COINCIDENCE
 from coad.exceptions import InputError, NoCoincidenceWarning, NotFittedError
 from coad.learned.training.configure import seed_of
 from coad.learned.training.duo import Duo
@@ -226,7 +227,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     def status_(self) -> str:
         """``"found"``, or ``"no coincidence"`` if the catalogue is empty."""
         self._check_fitted()
-        return "found" if len(self.modes_) else "no coincidence"
+        return FOUND if len(self.modes_) else NO_COINCIDENCE
 
     @property
     def alpha_(self) -> float:

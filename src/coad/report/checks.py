@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 
-from coad._typing import FloatArray
 from coad.core.inference import coincidence_after_shift
-from coad.core.metric import Moments, false_positive_fraction
+from coad.core.metric import Moments, precision_hat
+from coad.core.verdict import FOUND
 from coad.exceptions import CoadWarning
 from coad.report.study import Study
 
@@ -74,7 +73,7 @@ def checks_table(study: Study) -> Table:
     add(
         "training found a coincidence on held-out rows",
         f"{study.trained_status}, p = {study.trained_p:.3g}",
-        study.trained_status == "found",
+        study.trained_status == FOUND,
     )
     if scored.code is not None:
         count = sum(n for _, n in scored.unseen)
@@ -101,9 +100,10 @@ def regime_rows(study: Study, thresholds: tuple[float, float]) -> Table:
     means = [np.bincount(scored.code, p, size) / np.maximum(n, 1) for p in (scored.p_s, scored.p_q)]
     peak = scored.events(flag_s & flag_q).peak
     events = np.bincount(scored.code[peak], minlength=size)
-    precision = _precision(
-        n, np.bincount(scored.code, flag_s, size), np.bincount(scored.code, flag_q, size), joint
-    )
+    n_s, n_q = (np.bincount(scored.code, flags, size) for flags in (flag_s, flag_q))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoadWarning)
+        precision = np.clip(precision_hat(Moments(n.astype(float), n_s, n_q, joint)), 0.0, 1.0)
     unseen = {name for name, _ in scored.unseen}
     rows: list[tuple[str, ...]] = [
         (
@@ -120,17 +120,3 @@ def regime_rows(study: Study, thresholds: tuple[float, float]) -> Table:
     ]
     head = ("regime", scored.what, "events", "flagged", "rate", "P̂", "mean p_s", "mean p_q")
     return head, rows
-
-
-def _precision(n: Any, a: Any, b: Any, joint: Any) -> FloatArray:
-    """P̂ within each regime."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CoadWarning)
-        chance = np.array(
-            [
-                float(false_positive_fraction(Moments(float(k), float(x), float(y), float(j))))
-                for k, x, y, j in zip(n, a, b, joint, strict=True)
-            ]
-        )
-    share = joint / np.maximum(n, 1)
-    return np.where(share > 0, np.clip((share - chance) / np.where(share > 0, share, 1.0), 0.0, 1.0), 0.0)

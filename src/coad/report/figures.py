@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
+from coad.core.verdict import NO_COINCIDENCE
 from coad.thresholds.curves import ScanPoint
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def precision_recall(curves: Curves, result: ThresholdResult | None = None) -> g
             line={"color": colour, "dash": dash},
             marker={"size": 5},
         )
-    if result is not None and result.status != "no coincidence":
+    if result is not None and result.status != NO_COINCIDENCE:
         figure.add_scatter(
             x=[result.recall_hat],
             y=[result.precision_hat],

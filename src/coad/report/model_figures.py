@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import FloatArray
+from coad.core.metric import fbeta_of
+from coad.core.verdict import NO_COINCIDENCE
 from coad.report.data import Scored
 from coad.report.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, beta_scan_figure, precision_recall
 from coad.report.study import Study, Surface
@@ -90,7 +92,7 @@ def confidence_figure(study: Study) -> go.Figure:
             name=name,
             marker={"color": colour, "symbol": symbol, "size": 6, "opacity": 0.55},
         )
-    believed = study.status != "no coincidence"
+    believed = study.status != NO_COINCIDENCE
     line = {"color": BLUE if believed else GREY, "dash": "dash" if believed else "dot", "width": 2}
     if all(map(math.isfinite, study.start)):
         figure.add_vline(x=float(logit(study.start[0])), line=line)
@@ -132,7 +134,7 @@ def surface_figure(surface: Surface, study: Study) -> go.Figure:
                 x=[math.log10(share[0])],
                 y=[math.log10(share[1])],
                 mode="markers",
-                name="chosen" if study.status != "no coincidence" else "best, not believed",
+                name="chosen" if study.status != NO_COINCIDENCE else "best, not believed",
                 marker={
                     "symbol": "star",
                     "size": 15,
@@ -159,7 +161,7 @@ def curve_figure(study: Study) -> go.Figure:
         x=[numbers.recall_hat],
         y=[numbers.precision_hat],
         mode="markers",
-        name=f"{'chosen' if study.status != 'no coincidence' else 'best, not believed'}, β = {beta_text(study.beta)}",
+        name=f"{'chosen' if study.status != NO_COINCIDENCE else 'best, not believed'}, β = {beta_text(study.beta)}",
         marker={"color": ORANGE, "size": 14, "symbol": "star", "line": {"width": 1, "color": "black"}},
     )
     dress(figure, "R̂, found among all", "P̂, real among flagged")
@@ -242,8 +244,8 @@ def history_lines(model: CoAD) -> list[HistoryLine]:
     for seed, entries in sorted(model.history_.items()):
         alpha = max(float(np.ravel(entries[-1]["alpha"])[0]), 1e-9)
         values = [
-            _fbeta(
-                float(np.ravel(one["joint"])[0]), float(np.ravel(one["true_positives"])[0]), own.beta, alpha
+            fbeta_of(
+                float(np.ravel(one["true_positives"])[0]), float(np.ravel(one["joint"])[0]), own.beta, alpha
             )
             for one in entries
         ]
@@ -358,13 +360,6 @@ def _share_ticks(share: FloatArray, threshold: FloatArray, sep: str) -> dict[str
         "tickfont": {"size": 11},
         "ticktext": [f"{100 * t:g} %{sep}≥ {p:.2g}" for t, p in zip(ticks, nearest, strict=True)],
     }
-
-
-def _fbeta(joint: float, true: float, beta: float, alpha: float) -> float:
-    if math.isinf(beta):
-        return true / alpha
-    whole = joint + alpha * beta * beta
-    return (1 + beta * beta) * true / whole if whole > 0 else 0.0
 
 
 def _tick(p: float) -> str:

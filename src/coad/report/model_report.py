@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coad import __version__
+from coad.core.labels import label_scores
+from coad.core.verdict import NO_COINCIDENCE
 from coad.report import model_figures as figures
 from coad.report.cards import card, one_sided, pair_facts, pair_title, strongest
 from coad.report.checks import checks_table, regime_rows
@@ -20,7 +22,7 @@ from coad.report.data import Scored
 from coad.report.gallery import UsualRows, shape_kind
 from coad.report.model_figures import beta_text
 from coad.report.model_page import Part, write_report_page
-from coad.report.study import Study, judged_by
+from coad.report.study import Study
 from coad.report.words import p_text, percent, tone, verdict
 from coad.workflows.recipe import Recipe
 
@@ -50,9 +52,7 @@ def write_model_report(
             f"Each point is one of {len(scored):,} {scored.what}: how sure each input is that it is odd. What lies "
             "beyond both lines is flagged; what is odd in one input alone is not."
             + (
-                ""
-                if study.status != "no coincidence"
-                else " The dotted lines are the best pair, not believed."
+                "" if study.status != NO_COINCIDENCE else " The dotted lines are the best pair, not believed."
             ),
             [figures.confidence_figure(study)],
             after=_sampling(study),
@@ -113,7 +113,7 @@ def _numbers(study: Study) -> Part:
     numbers, test, scored = study.numbers, study.test, study.scored
     intervals = test.intervals if study.set_by_hand is None else None
     cells: list[tuple[str, str]] = []
-    if study.status != "no coincidence":
+    if study.status != NO_COINCIDENCE:
         between = {} if intervals is None else asdict(intervals)
         span = {name: f", 95 %: {percent(low)} to {percent(high)}" for name, (low, high) in between.items()}
         cells = [
@@ -141,7 +141,7 @@ def _numbers(study: Study) -> Part:
     )
     if study.set_by_hand is not None:
         after = "The thresholds are those set in the model."
-    if study.status == "no coincidence":
+    if study.status == NO_COINCIDENCE:
         candidate = test.candidate
         after = "The figures below show why: what the search found at best is no more than chance gives."
         if candidate is not None:
@@ -293,7 +293,7 @@ def _labels(study: Study) -> Part | None:
     truth = study.scored.label
     if truth is None:
         return None
-    f1, precision, recall = judged_by(study.flags, truth, 1.0)
+    f1, precision, recall = label_scores(study.flags, truth)
     return Part(
         "labels",
         "Judged by the labels",

@@ -14,8 +14,10 @@ import numpy as np
 from coad._typing import BoolArray, FloatArray
 from coad.core.grid import ThresholdGrid
 from coad.core.inference import MAX_PLAUSIBLE_RATE, fbeta_of_rows
-from coad.core.metric import Moments, fbeta_hat, precision_hat, true_positive_fraction
-from coad.core.search import PairSearch, _edges
+from coad.core.labels import label_scores
+from coad.core.metric import Moments, fbeta_hat, fbeta_of, precision_hat, recall_hat
+from coad.core.search import PairSearch
+from coad.core.verdict import NO_COINCIDENCE, SHARED_REGIME, Status, Suspicion, strictest
 from coad.events.runs import Events
 from coad.exceptions import CoadWarning
 from coad.report.data import Scored
@@ -84,19 +86,24 @@ class Study:
     # The pair of thresholds that a report speaks of.
 
     @cached_property
-    def status(self) -> str:
-        """``"found"``, ``"no coincidence"`` or ``"shared regime suspected"``."""
-        if "no coincidence" in (self.trained_status, self.test.status):
-            return "no coincidence"
-        if "shared regime suspected" in (self.trained_status, self.test.status):
-            return "shared regime suspected"
-        return "found"
+    def status(self) -> Status:
+        """``"found"``, ``"no coincidence"`` or ``"shared regime suspected"``: training and the test together."""
+        return strictest(self.trained_status, self.test.status)
+
+    @property
+    def suspicions(self) -> tuple[Suspicion, ...]:
+        """Why the status is not simply "found": what the test says, or else what training said."""
+        if self.test.status == self.status:
+            return self.test.suspicions
+        if self.status == NO_COINCIDENCE:
+            return (Suspicion("none_in_training", {"p_value": self.trained_p}),)
+        return (Suspicion("regime_in_training"),)
 
     @cached_property
     def chosen(self) -> tuple[float, float]:
         """The thresholds: set by hand, or the best on these pairs; infinite if nothing is to be flagged."""
         by_hand = self.set_by_hand or (0.0,)
-        if self.status == "no coincidence" or not all(map(math.isfinite, by_hand)):
+        if self.status == NO_COINCIDENCE or not all(map(math.isfinite, by_hand)):
             return math.inf, math.inf
         return self.start
 
@@ -150,7 +157,7 @@ class Study:
     @cached_property
     def hint(self) -> Any:
         """Blocks of time that explain a shared regime away, or None."""
-        if self.status != "shared regime suspected":
+        if self.status != SHARED_REGIME:
             return None
         flag_s, flag_q = self.scored.p_s >= self.start[0], self.scored.p_q >= self.start[1]
         return hint_regime(flag_s, flag_q, {}, time=self.scored.time, known=self.scored.code)
@@ -171,7 +178,7 @@ class Study:
                 found = (
                     float(fbeta_hat(moments, beta=beta, alpha=alpha)),
                     float(precision_hat(moments)),
-                    float(true_positive_fraction(moments)) / alpha,
+                    float(recall_hat(moments, alpha=alpha)),
                 )
         return Numbers(
             threshold_s,
@@ -192,9 +199,9 @@ class Study:
             return self._model_alpha
         with self._lock:
             richest = self.search.maximise(beta=math.inf, alpha=1.0)
-        if richest.joint == 0 or richest.objective <= 0:
+        if richest.joint == 0 or richest.fbeta_hat <= 0:
             return self._model_alpha
-        return float(min(0.5, richest.objective / self.search.n))
+        return float(min(0.5, richest.fbeta_hat))
 
     def best(self, beta: float) -> tuple[float, float]:
         """The pair of thresholds with the highest F̂ for a β, exactly; infinite if there is none."""
@@ -237,7 +244,7 @@ class Study:
                 continue
             judged: tuple[float | None, ...] = (None, None, None)
             if truth is not None:
-                judged = judged_by(self.scored.flags(*pair), truth, beta)
+                judged = label_scores(self.scored.flags(*pair), truth, beta)
             points.append(
                 ScanPoint(
                     beta,
@@ -256,25 +263,21 @@ class Study:
         search, grid = self.search, self._grid
         if min(grid.shape) == 0:
             return None
-        nodes = [
-            _edges(0, len(side.ends) - 1, steps)[1:]
-            for side, steps in ((search.s, grid.steps), (search.q, grid.steps))
-        ]
         joint, chance = grid.totals(grid.cells)
         value = fbeta_of_rows(joint, chance, grid.n, self.beta if beta is None else beta, self.alpha)
         return Surface(
-            search.s.thresholds[nodes[0] - 1],
-            search.q.thresholds[nodes[1] - 1],
-            search.s.ends[nodes[0]].astype(float),
-            search.q.ends[nodes[1]].astype(float),
+            search.s.thresholds[grid.groups_s - 1],
+            search.q.thresholds[grid.groups_q - 1],
+            search.s.ends[grid.groups_s].astype(float),
+            search.q.ends[grid.groups_q].astype(float),
             np.asarray(value),
-            np.where(joint > 0, (joint - chance) / np.maximum(joint, 1.0), 0.0),
+            np.asarray(fbeta_of(joint - chance, joint, 0.0)),
             joint,
         )
 
     @cached_property
-    def _grid(self) -> _Grid:
-        return _Grid(self.search)
+    def _grid(self) -> ThresholdGrid:
+        return ThresholdGrid(self.search)
 
     # What the figures rest on.
 
@@ -298,29 +301,3 @@ class Study:
     def largest_rate(self) -> float:
         """Above this share of true joint events nothing is an anomaly any more."""
         return 2 * self._model_alpha if self.alpha_given else MAX_PLAUSIBLE_RATE
-
-
-class _Grid(ThresholdGrid):
-    """The grid of the search, with its number of steps known."""
-
-    @property
-    def steps(self) -> int:
-        strata = len(self.search.sizes)
-        return 64 if strata <= 4 else 32 if strata <= 50 else 16
-
-
-def judged_by(flags: BoolArray, truth: BoolArray, beta: float) -> tuple[float, float, float]:
-    """Fβ, precision and recall of flags by labels.
-
-    >>> judged_by(np.array([True, True, False]), np.array([True, False, False]), 1.0)
-    (0.666..., 0.5, 1.0)
-    """
-    hits = int(np.count_nonzero(flags & truth))
-    flagged, anomalous = int(flags.sum()), int(truth.sum())
-    precision = hits / flagged if flagged else 0.0
-    recall = hits / anomalous if anomalous else 0.0
-    square = beta * beta
-    if math.isinf(square):
-        return recall, precision, recall
-    whole = flagged + square * anomalous
-    return (1 + square) * hits / whole if whole else 0.0, precision, recall

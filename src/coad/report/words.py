@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from coad.core.verdict import FOUND, NO_COINCIDENCE, SHARED_REGIME, in_words
 from coad.report.study import Study
 
 __all__ = ["p_text", "percent", "tone", "verdict"]
@@ -12,10 +13,8 @@ __all__ = ["p_text", "percent", "tone", "verdict"]
 def verdict(study: Study) -> str:
     """The answer in a sentence."""
     scored, numbers, test = study.scored, study.numbers, study.test
-    if study.status == "no coincidence":
-        why = test.message.removeprefix("no coincidence found: ").removesuffix("; nothing is flagged")
-        if test.status != "no coincidence":
-            why = f"training found none (p = {study.trained_p:.2g})"
+    why = in_words(study.suspicions)
+    if study.status == NO_COINCIDENCE:
         return f"No event found in {len(scored):,} {scored.what}: {why}. Nothing is flagged."
     count, flagged = len(study.events), numbers.n_joint
     flagged_text = f" ({flagged:,} flagged {scored.what})" if count != flagged else ""
@@ -27,10 +26,7 @@ def verdict(study: Study) -> str:
         f"{percent(numbers.precision_hat)} of them real, {'at least' if study.alpha_given else 'about'} "
         f"{percent(min(numbers.recall_hat, 1.0))} of all found; F̂ {numbers.fbeta_hat:.2f}{low_high}; {p_text(study)}."
     )
-    if study.status == "shared regime suspected":
-        why = (
-            test.message.split(": the inputs")[0] if test.status == study.status else "training suspected it"
-        )
+    if study.status == SHARED_REGIME:
         hint = "" if study.hint is None else f" {study.hint.sentence}; fit again with {study.hint.option}."
         return f"Shared regime suspected: {why}, so these may not be events.{hint} {sentence}"
     return sentence
@@ -38,7 +34,7 @@ def verdict(study: Study) -> str:
 
 def tone(study: Study) -> str:
     """How the verdict is framed."""
-    return {"found": "good", "no coincidence": "none"}.get(study.status, "doubt")
+    return {FOUND: "good", NO_COINCIDENCE: "none"}.get(study.status, "doubt")
 
 
 def percent(value: float) -> str:

@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from coad._typing import ArrayLike, BoolArray
+from coad.core.labels import check_labels, label_scores
 from coad.core.metric import Moments, fbeta_hat, precision_hat, recall_hat
 from coad.core.search import ALL_CHANCE, ALL_TRUE, Optimum, PairSearch
 from coad.core.validation import as_score, check_alpha, check_beta, finite_rows
@@ -65,7 +66,7 @@ def beta_scan(
     """
     s, q = as_score(score_s, "score_s"), as_score(score_q, "score_q")
     finite_rows(s, q, "error", remedy="leave those rows out first")
-    truth = None if label is None else _truth(label, len(s))
+    truth = None if label is None else check_labels(label, len(s))
     if supervised and truth is None:
         raise InputError("a supervised scan needs label=")
     search = PairSearch(s, q)
@@ -74,9 +75,9 @@ def beta_scan(
         rate = float(truth.mean())
     if rate is None:
         richest = search.maximise(beta=math.inf, alpha=1.0, naive=naive)
-        if richest.joint == 0 or richest.objective <= 0:
+        if richest.joint == 0 or richest.fbeta_hat <= 0:
             return []
-        rate = richest.objective / search.n
+        rate = richest.fbeta_hat
     kinds = None
     if supervised:
         assert truth is not None
@@ -99,8 +100,7 @@ def _point(
     moments = Moments.of(flag_s, flag_q)
     judged: tuple[float | None, float | None, float | None] = (None, None, None)
     if truth is not None:
-        hits = int(np.count_nonzero(flag_s & flag_q & truth))
-        judged = _judge(hits, best.joint, int(truth.sum()), beta)
+        judged = label_scores(flag_s & flag_q, truth, beta)
     return ScanPoint(
         beta,
         float(search.s.thresholds[best.groups_s - 1]),
@@ -111,24 +111,3 @@ def _point(
         float(recall_hat(moments, alpha=alpha, naive=naive)),
         *judged,
     )
-
-
-def _judge(hits: int, flagged: int, anomalies: int, beta: float) -> tuple[float, float, float]:
-    """Fβ, precision and recall by the labels."""
-    precision = hits / flagged if flagged else 0.0
-    recall = hits / anomalies if anomalies else 0.0
-    square = beta * beta
-    if math.isinf(square):
-        return recall, precision, recall
-    whole = flagged + square * anomalies
-    return (1 + square) * hits / whole if whole else 0.0, precision, recall
-
-
-def _truth(label: ArrayLike, n: int) -> BoolArray:
-    array = np.asarray(label)
-    if array.shape != (n,):
-        raise InputError(f"label must have one entry per row ({n:,} rows), but its shape is {array.shape}")
-    if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
-        raise InputError("label must be True and False, or 1 (anomaly) and 0 (normal)")
-    truth: BoolArray = array.astype(bool)
-    return truth

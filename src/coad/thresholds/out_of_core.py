@@ -13,7 +13,7 @@ from scipy.stats import random_table
 
 from coad._typing import FloatArray, IntArray, RandomState
 from coad.core.grid import ThresholdGrid
-from coad.core.inference import BOTH_WAYS, FEW_EPISODES, share_kept
+from coad.core.inference import BOTH_WAYS, EPISODE_GAP, FEW_EPISODES, share_kept
 from coad.core.metric import Moments, undefined_is_no_news
 from coad.core.search import Optimum
 from coad.core.validation import as_generator, check_alpha, check_beta, check_level, check_permutations
@@ -248,7 +248,7 @@ class _SpooledGrid(ThresholdGrid):
 
     def __init__(self, search: StreamSearch, spool: _Spool) -> None:
         self.search, self.spool, self.n = search, spool, search.n
-        self.corrected = len(search.kinds()) > 1 or search.has_singles
+        self.corrected = len(search.sizes) > 1 or search.has_singles
         self.shape = (len(spool.edges[0]) - 1, len(spool.edges[1]) - 1)
         every = self._merged(spool.cells_after(np.zeros(len(spool.starts), dtype=np.int64)))
         self.cells = every[: len(every) - search.has_singles]
@@ -280,7 +280,7 @@ class _SpooledGrid(ThresholdGrid):
 
 
 class _Episodes:
-    """The largest few episodes of joint rows (gaps of up to 20 rows are bridged), as rows come in."""
+    """The largest few episodes of joint rows, as rows come in: :func:`coad.core.inference.main_episodes` in pieces."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -291,7 +291,9 @@ class _Episodes:
         if len(places) == 0:
             return
         self.total += len(places)
-        starts = np.flatnonzero(np.diff(places, prepend=self._last if self._size else places[0]) > 20)
+        starts = np.flatnonzero(
+            np.diff(places, prepend=self._last if self._size else places[0]) > EPISODE_GAP
+        )
         sizes = np.diff(np.concatenate([[0], starts, [len(places)]]))
         sizes[0] += self._size
         self._largest = sorted([*self._largest, *sizes[:-1].tolist()])[-FEW_EPISODES:]

@@ -23,7 +23,16 @@ import numba
 import numpy as np
 
 from coad._typing import FloatArray, IntArray
-from coad.core.search import ALL_CHANCE, CORRECTED, PLAIN, Optimum, _cumulate, _edges, _refine, _sift
+from coad.core.search import (
+    Optimum,
+    _cumulate,
+    _edges,
+    _refine,
+    _sift,
+    merge_singles,
+    search_rule,
+    stratum_kinds,
+)
 from coad.thresholds.out_of_core_boxes import Cells, Task
 from coad.thresholds.out_of_core_median import lowest_thresholds, place
 from coad.thresholds.out_of_core_rows import Code, RowStream, Sample
@@ -47,27 +56,11 @@ class StreamSearch:
 
     def __init__(self, rows: RowStream, *, max_rows: int, rng: np.random.Generator) -> None:
         self.rows, self.n, self.max_rows, self._rng = rows, rows.n, max_rows, rng
-        single = rows.sizes == 1
-        self.has_singles = bool(single.any()) and len(rows.sizes) > 1
-        # Strata of a single row prove nothing: they are one, the last, as in memory.
-        self.merged: IntArray = np.arange(len(rows.sizes))
-        self.sizes = rows.sizes
-        if self.has_singles:
-            self.merged = np.where(single, int((~single).sum()), np.cumsum(~single) - 1)
-            self.sizes = np.append(rows.sizes[~single], single.sum())
+        self.merged, self.sizes, self.has_singles = merge_singles(rows.sizes)
         self.steps = max(16, min(math.isqrt(_GRID_CELLS // len(self.sizes)), math.isqrt(max_rows)))
         self.room = max(64, min(_ROOM, 64 * max_rows) // len(self.sizes))
         self.lowest = lowest_thresholds(rows, max_rows)
         self._first: _Grid | None = None
-
-    def kinds(self) -> IntArray:
-        """How each stratum counts chance."""
-        if len(self.sizes) == 1 and not self.has_singles:
-            return np.array([PLAIN])
-        kinds = np.full(len(self.sizes), CORRECTED)
-        if self.has_singles:
-            kinds[-1] = ALL_CHANCE
-        return kinds
 
     def quantiles(self, side: int, steps: int) -> FloatArray:
         """About ``steps`` thresholds of an input that exist, falling, the last one the lowest allowed."""
@@ -85,10 +78,8 @@ class StreamSearch:
         """The pair with the highest F̂β, exactly; of those, one with the most joint rows."""
         if self.lowest[0] is None or self.lowest[1] is None:
             return ScoredOptimum(0, 0, 0, -math.inf)
-        u, k = 1.0, self.n * alpha * beta * beta if beta > 0 else 0.0
-        if math.isinf(k):
-            u, k = 0.0, 1.0
-        hunt = _Hunt((self.sizes.astype(np.int64), self.kinds().astype(np.int64), False, u, k))
+        kinds = stratum_kinds(self.sizes, self.has_singles)
+        hunt = _Hunt(search_rule(self.sizes, kinds, beta=beta, alpha=alpha))
         if self._first is None:
             self._first = self._counted(self.quantiles(0, self.steps), self.quantiles(1, self.steps))
         todo = [Task.of(*self._first.cells, *hunt.sift(self._first))]

@@ -7,6 +7,7 @@ pairs, tells what it finds, and says whether to believe it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -30,7 +31,7 @@ from coad.core.metric import (
     Moments,
     fbeta_hat,
     precision_hat,
-    true_positive_fraction,
+    recall_hat,
     undefined_is_no_news,
 )
 from coad.core.search import Optimum, PairSearch
@@ -44,10 +45,9 @@ from coad.core.validation import (
     check_permutations,
     finite_rows,
 )
+from coad.core.verdict import FOUND, NO_COINCIDENCE, SHARED_REGIME, Status, Suspicion, in_words
 
 __all__ = ["Candidate", "Status", "ThresholdResult", "select_thresholds"]
-
-Status = Literal["found", "no coincidence", "shared regime suspected"]
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ class ThresholdResult:
     n_rows: int
     status: Status
     message: str
+    suspicions: tuple[Suspicion, ...]  # why it is not simply "found"
     p_value: float | None  # pairings shuffled
     shift_p_value: float | None  # one input moved in time
     interval: tuple[float, float] | None  # of F̂, 95 %
@@ -204,19 +205,16 @@ class _Selection:
 
     def result(self) -> ThresholdResult:
         for name, top in self._top_heavy():
-            return self._nothing(
-                f"{name} takes its highest value in {top:.0%} of the rows: "
-                "no threshold flags at most half of them"
-            )
+            return self._nothing([Suspicion("top_heavy", {"name": name, "share": top})])
         richest = self.search.maximise(beta=math.inf, alpha=1.0)
         if richest.joint == 0:
-            return self._nothing("no row is in the upper half of both scores")
-        if richest.objective <= 0:
-            why = "no pair of thresholds flags more rows jointly than chance would"
+            return self._nothing([Suspicion("nothing_joint")])
+        if richest.fbeta_hat <= 0:
+            why = [Suspicion("no_excess")]
             if self.search.has_singles and self.search.sizes[-1] > self.search.n / 2:
-                why += "; nearly every row has a context of its own, so there is nothing to compare it with"
+                why.append(Suspicion("lonely_contexts"))
             return self._nothing(why)
-        alpha = richest.objective / self.search.n if self.given is None else self.given
+        alpha = richest.fbeta_hat if self.given is None else self.given
         best = richest
         if not math.isinf(self.beta):
             best = self.search.maximise(beta=self.beta, alpha=alpha)
@@ -228,13 +226,12 @@ class _Selection:
                 grid, beta=self.beta, alpha=alpha, n_permutations=self.n_permutations, rng=self.rng
             )
             if test.p_value > self.level:
-                return self._nothing(
-                    f"shuffled pairings show as much coincidence (p = {test.p_value:.2g}); "
-                    f"the best pair would flag {_rows(candidate.n_joint)} with F̂ = {candidate.fbeta_hat:.2f}, "
-                    "as noise does",
-                    candidate,
-                    test,
-                )
+                numbers = {
+                    "p_value": test.p_value,
+                    "n_joint": candidate.n_joint,
+                    "fbeta_hat": candidate.fbeta_hat,
+                }
+                return self._nothing([Suspicion("not_significant", numbers)], candidate, test)
             self.shift_p_value, self.n_shifts = shift_test(grid, n_shifts=self.n_permutations, rng=self.rng)
         intervals = resampled_intervals(
             grid,
@@ -245,8 +242,7 @@ class _Selection:
             alpha_given=self.given is not None,
             rng=self.rng,
         )
-        suspicion = self._suspicion(candidate, intervals)
-        return self._result(candidate, intervals, test, suspicion)
+        return self._result(candidate, intervals, test, self._suspicions(candidate, intervals))
 
     # What needs the rows themselves; a stream of rows answers these in its own way.
 
@@ -277,56 +273,55 @@ class _Selection:
 
     def _candidate(self, best: Optimum, alpha: float) -> Candidate:
         threshold_s, threshold_q, moments = self._pair(best)
+        rate = min(alpha, 0.5)  # an estimate may pass 0.5 by rounding
         return Candidate(
             threshold_s,
             threshold_q,
             alpha,
-            float(fbeta_hat(moments, beta=self.beta, alpha=min(alpha, 0.5))),
+            float(fbeta_hat(moments, beta=self.beta, alpha=rate)),
             float(precision_hat(moments)),
-            float(true_positive_fraction(moments)) / alpha,
+            float(recall_hat(moments, alpha=rate)),
             float(moments.mu_sq),
             best.joint,
             int(np.sum(moments.sum_s)),
             int(np.sum(moments.sum_q)),
         )
 
-    def _suspicion(self, found: Candidate, intervals: Intervals) -> str:
-        """Why this looks like a shared regime rather than like events; empty if it does not."""
+    def _suspicions(self, found: Candidate, intervals: Intervals) -> tuple[Suspicion, ...]:
+        """Why this looks like a shared regime rather than like events: the first reason, if there is one."""
         if intervals.fbeta_hat[0] > 1:
-            return f"F̂ = {found.fbeta_hat:.2f}, but an F score cannot pass 1"
+            return (Suspicion("fhat_above_one", {"fbeta_hat": found.fbeta_hat}),)
         if self.given is not None and intervals.recall_hat[0] > 1:
-            return (
-                f"{found.recall_hat:.1f} times as many joint events as an anomaly rate of "
-                f"{self.given:.3g} allows"
-            )
+            return (Suspicion("above_given_rate", {"ratio": found.recall_hat, "alpha": self.given}),)
         rate = found.precision_hat * found.joint_fraction
         if self.given is None and rate > MAX_PLAUSIBLE_RATE:
-            return f"{rate:.0%} of all rows coincide, too many for anomalies"
+            return (Suspicion("rate", {"rate": rate}),)
         kept, z = self._kept_after_shift(found)
         long_event = found.joint_fraction <= MAX_EPISODE_RATE and self._few_episodes(found)
         if kept > 0.5 and z > 4 and not long_event:
-            return f"{min(kept, 1):.0%} of the coincidence survives shifting one input by a few rows"
+            return (Suspicion("shift", {"kept": min(kept, 1.0)}),)
         if self.shift_p_value is not None and self.shift_p_value > self.level:
-            return (
-                f"moving one input in time shows as much coincidence (p = {self.shift_p_value:.2g}), "
-                "as slow inputs do that drift together, and events at a fixed period"
-            )
-        return ""
+            return (Suspicion("slow", {"p_value": self.shift_p_value}),)
+        return ()
 
     def _result(
-        self, found: Candidate, intervals: Intervals, test: PermutationTest | None, suspicion: str
+        self,
+        found: Candidate,
+        intervals: Intervals,
+        test: PermutationTest | None,
+        suspicions: tuple[Suspicion, ...],
     ) -> ThresholdResult:
         low, high = intervals.fbeta_hat
         sure = "p not computed" if test is None else f"p = {test.p_value:.2g}"
         message = ("" if test is not None else "NOT TESTED against chance, so noise looks the same: ") + (
-            f"{_rows(found.n_joint)} of {self.search.n:,} flagged, about {found.precision_hat:.0%} of them real; "
+            f"{found.n_joint:,} row{'s'[: found.n_joint != 1]} of {self.search.n:,} flagged, about {found.precision_hat:.0%} of them real; "
             f"F̂ = {found.fbeta_hat:.2f} ({low:.2f} to {high:.2f}), {sure}"
         )
-        if suspicion:
+        if suspicions:
             remedy = "pass context= with the operating regime (or blocks of time)"
             if self.n_strata > 1:
                 remedy = "add the columns that describe the regime to context, or take shorter blocks of time"
-            message = f"{suspicion}: the inputs seem to share a regime; {remedy}. " + message
+            message = f"{in_words(suspicions)}: the inputs seem to share a regime; {remedy}. " + message
         return ThresholdResult(
             **self._common(found, test),
             threshold_s=found.threshold_s,
@@ -337,14 +332,18 @@ class _Selection:
             recall_hat=found.recall_hat,
             joint_fraction=found.joint_fraction,
             n_joint=found.n_joint,
-            status="shared regime suspected" if suspicion else "found",
+            status=SHARED_REGIME if suspicions else FOUND,
             message=message,
+            suspicions=suspicions,
             interval=intervals.fbeta_hat,
             intervals=intervals,
         )
 
     def _nothing(
-        self, why: str, candidate: Candidate | None = None, test: PermutationTest | None = None
+        self,
+        why: Sequence[Suspicion],
+        candidate: Candidate | None = None,
+        test: PermutationTest | None = None,
     ) -> ThresholdResult:
         return ThresholdResult(
             **self._common(candidate, test),
@@ -356,8 +355,9 @@ class _Selection:
             recall_hat=0.0,
             joint_fraction=0.0,
             n_joint=0,
-            status="no coincidence",
-            message=f"no coincidence found: {why}; nothing is flagged",
+            status=NO_COINCIDENCE,
+            message=f"no coincidence found: {in_words(why)}; nothing is flagged",
+            suspicions=tuple(why),
             interval=None,
             intervals=None,
         )
@@ -375,10 +375,6 @@ class _Selection:
             "candidate": candidate,
             "test": test,
         }
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row" if count == 1 else f"{count:,} rows"
 
 
 def _jsonable(value: Any) -> Any:

@@ -12,6 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import BoolArray, FloatArray
+from coad.core.labels import label_scores
+from coad.core.runs import find_runs
+from coad.core.verdict import NO_COINCIDENCE, SHARED_REGIME, Status, Suspicion, in_words
 from coad.exceptions import FileError, InputError
 from coad.workflows.recipe import Recipe
 from coad.workflows.regimes import RegimeHint, hint_regime, second_opinion
@@ -30,8 +33,9 @@ class Judgement:
     """What a model is worth on some pairs, without labels, and whether to believe it."""
 
     evaluation: Any  # coad's Evaluation
-    status: str
+    status: Status
     message: str
+    suspicions: tuple[Suspicion, ...]
     n_judged: int
     n_flagged: int
     n_events: int
@@ -137,12 +141,15 @@ def judge(
     kept: Any = slice(None) if rows is None else rows
     known = None if context is None else context[kept]
     evaluation = model.evaluate_confidences(p_s[kept], p_q[kept], known, flagged=int(flags[kept].sum()))
-    status: str = evaluation.status
+    status: Status = evaluation.status
     message, hint = "", None
-    if model.status_ == "no coincidence":
-        status, message = "no coincidence", "training found none, so nothing is flagged"
-    elif status == "no coincidence":
-        message = f"on these rows shuffled pairings coincide as much (p = {evaluation.p_value:.2g})"
+    suspicions: tuple[Suspicion, ...] = ()
+    if model.status_ == NO_COINCIDENCE:
+        status, message = NO_COINCIDENCE, "training found none, so nothing is flagged"
+        suspicions = (Suspicion("none_in_training", {"p_value": model.p_value_}),)
+    elif status == NO_COINCIDENCE:
+        suspicions = (Suspicion("not_significant_here", {"p_value": evaluation.p_value}),)
+        message = in_words(suspicions)
     elif not model.expects_regimes:
         if time is not None and (time[1:] < time[:-1]).any():
             order = np.argsort(time, kind="stable")  # a regime is told by what lasts
@@ -150,15 +157,19 @@ def judge(
             context = None if context is None else context[order]
             candidates = None if candidates is None else _sorted(candidates, order)
         opinion = second_opinion(p_s, p_q, beta=evaluation.beta, context=context, overlap=overlap)
-        if "shared regime suspected" in (opinion.status, status, model.status_):
-            status = "shared regime suspected"
-            message = opinion.message.split(": the inputs")[0] if opinion.status == status else ""
+        if SHARED_REGIME in (opinion.status, status, model.status_):
+            status = SHARED_REGIME
+            if opinion.status == status:
+                suspicions = opinion.suspicions
+            message = in_words(suspicions)
             flag_s, flag_q = p_s > 0.5, p_q > 0.5
             if opinion.n_joint:
                 flag_s, flag_q = p_s >= opinion.threshold_s, p_q >= opinion.threshold_q
             columns = {} if candidates is None else candidates()
             hint = hint_regime(flag_s, flag_q, columns, time=time, context=names, known=context)
-    return Judgement(evaluation, status, message, evaluation.n, int(flags.sum()), n_events(flags), hint)
+    return Judgement(
+        evaluation, status, message, suspicions, evaluation.n, int(flags.sum()), n_events(flags), hint
+    )
 
 
 def n_events(flags: BoolArray) -> int:
@@ -167,7 +178,7 @@ def n_events(flags: BoolArray) -> int:
     >>> n_events(np.array([True, True, False, True]))
     2
     """
-    return int(np.count_nonzero(np.diff(flags.astype(np.int8), prepend=0) == 1))
+    return len(find_runs(flags).first)
 
 
 def overlapping(length: int, start: NDArray[Any]) -> int:
@@ -193,14 +204,8 @@ def _by_labels(flags: Any, labels: NDArray[Any] | None, name: str) -> Judged:
             "or true/false (0 or false: normal)"
         )
     anomalous = labels != 0
-    both = int((flags & anomalous).sum())
-    flagged, positive = int(flags.sum()), int(anomalous.sum())
-    return Judged(
-        both / flagged if flagged else 0.0,
-        both / positive if positive else 0.0,
-        2 * both / (flagged + positive) if flagged + positive else 0.0,
-        positive,
-    )
+    f1, precision, recall = label_scores(flags, anomalous)
+    return Judged(precision, recall, f1, int(anomalous.sum()))
 
 
 def _joined(parts: list[NDArray[Any]], name: str) -> NDArray[Any] | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from coad.core.validation import check_alpha, check_betas
 from coad.exceptions import CoadWarning, InputError
 from coad.learned.net_spec import Layout, NetSpec, default_spec, preset
 from coad.learned.training.model import Blueprint, as_source
@@ -37,19 +37,10 @@ _THINNING = 0.5
 
 def checked_betas(model: CoAD) -> tuple[float, ...]:
     """The β asked for, ascending; α and the number of seeds are checked with them."""
-    values: list[Any] = list(model.beta) if isinstance(model.beta, (Sequence, np.ndarray)) else [model.beta]
-    try:
-        betas = tuple(float(b) for b in values)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"beta must be a number or a list of numbers, not {model.beta!r}") from error
-    if not betas:
-        raise InputError("beta is an empty list; give at least one value, such as beta=[0.05, 1, inf]")
-    if not all(b >= 0 for b in betas):
-        raise InputError(f"beta must be 0 or more (inf included), not {model.beta!r}")
+    betas = check_betas(model.beta)
     if any(a >= b for a, b in itertools.pairwise(betas)):
         raise InputError(f"beta must ascend without repeats; {model.beta!r} does not")
-    if model.alpha != "auto" and not 0.0 < float(model.alpha) <= 0.5:
-        raise InputError(f"alpha, the anomaly rate, must be 'auto' or lie in (0, 0.5], not {model.alpha!r}")
+    check_alpha(model.alpha)
     if int(model.n_seeds) < 1:
         raise InputError(f"n_seeds must be at least 1, not {model.n_seeds!r}")
     return betas

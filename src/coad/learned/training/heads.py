@@ -13,10 +13,10 @@ import torch
 
 from coad._typing import FloatArray
 from coad.core.inference import MAX_PLAUSIBLE_RATE
+from coad.core.verdict import status_of
 from coad.learned.net_spec import NetSpec
 from coad.learned.training.configure import forced_plan
 from coad.learned.training.duo import Rows, fingerprint
-from coad.learned.training.judge import verdict
 from coad.learned.training.model import Blueprint, Fitted, Scorer, SeedReport, fold
 from coad.learned.training.null import p_value
 from coad.learned.training.parting import part
@@ -141,7 +141,7 @@ def _best(
         seeds=table,
         seed=best.seed,
         p_value=chance,
-        status=verdict(found, best.true_positives, plausible_rate(model)),
+        status=status_of(found, best.true_positives, plausible_rate(model)),
         heard=[one.seed for one in members],
     )
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.core.metric import Moments, fbeta_hat, precision_hat, recall_hat, true_positive_fraction
+from coad.core.verdict import Status, status_of
 from coad.learned.training.null import NullMaximum, p_value
 
 __all__ = ["Evaluation", "RowScores", "judge"]
@@ -51,7 +52,7 @@ class Evaluation:
     joint_interval: tuple[float, float]
     p_value: float
     flagged: int
-    status: str
+    status: Status
 
 
 def judge(
@@ -96,19 +97,8 @@ def judge(
         joint_interval=intervals["joint_fraction"],
         p_value=chance,
         flagged=flagged,
-        status=verdict(chance <= significance, float(low[4]), plausible),
+        status=status_of(chance <= significance, float(low[4]), plausible),
     )
-
-
-def verdict(found: bool, rate: float, plausible: float) -> str:
-    """The status: one of the three that :func:`coad.select_thresholds` has.
-
-    >>> verdict(True, 0.4, 0.25)
-    'shared regime suspected'
-    """
-    if not found:
-        return "no coincidence"
-    return "shared regime suspected" if rate > plausible else "found"
 
 
 def _rate(estimated: float, found: float) -> float:

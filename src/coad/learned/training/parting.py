@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from coad.core.metric import fbeta_of
 from coad.learned.nets import StackedNet
 from coad.learned.training.duo import Duo, Rows
 from coad.learned.training.model import Blueprint
 from coad.learned.training.plan import Plan
 from coad.learned.training.seeds import build_duo
-from coad.learned.training.selection import fbeta_of
 from coad.learned.training.settings import Augment, Settings, Snapshot
 from coad.learned.training.trainer import Trainer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,11 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from coad.core.metric import fbeta_of
 from coad.learned.training.duo import Duo, Rows
 from coad.learned.training.model import Blueprint, SeedReport
 from coad.learned.training.plan import Plan, choose_plan
 from coad.learned.training.progress import Progress
-from coad.learned.training.selection import COLLAPSED_BELOW, fbeta_of
+from coad.learned.training.selection import COLLAPSED_BELOW
 from coad.learned.training.settings import Augment, Settings, Snapshot
 from coad.learned.training.trainer import Trainer
 
@@ -135,7 +137,7 @@ def report_seeds(
                 status=status,
                 fbeta_hat=float(f),
                 precision_hat=float(fbeta_of(x.true_positives, x.joint, 0.0, alpha)),
-                recall_hat=x.true_positives / alpha,
+                recall_hat=fbeta_of(x.true_positives, x.joint, math.inf, alpha),
                 mu_s=x.mu_s,
                 mu_q=x.mu_q,
                 best_epoch=x.epoch,

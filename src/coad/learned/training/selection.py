@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from coad.core.metric import Moments, true_positive_fraction
+from coad.core.metric import Moments, fbeta_of, true_positive_fraction
 
-__all__ = ["COLLAPSED_BELOW", "fbeta_of", "figures", "selection_score"]
+__all__ = ["COLLAPSED_BELOW", "figures", "selection_score"]
 
 #: Below this mean confidence a network says nothing about anything: it has collapsed.
 COLLAPSED_BELOW = 0.005
 #: A snapshot needs this many joint events on validation to count in full.
 _ENOUGH_EVENTS = 5.0
-
-
-def fbeta_of(true_positives: Any, joint: Any, beta: float, alpha: Any) -> Any:
-    """F̂β from TP and J (floats or arrays), 0 where there is no joint event."""
-    a = 1.0 / (1.0 + beta * beta)
-    denominator = a * joint + (1.0 - a) * alpha
-    return np.where(denominator > 0, true_positives / np.where(denominator > 0, denominator, 1.0), 0.0)
 
 
 def figures(moments: Moments) -> dict[str, np.ndarray]:
@@ -39,13 +30,7 @@ def selection_score(
 ) -> np.ndarray:
     """F̂ per member and β, discounted where it rests on a handful of events or breaks the wall."""
     joint = found["joint"]
-    score = np.stack(
-        [
-            fbeta_of(np.minimum(found["true_positives"][:, h], 0.5), joint[:, h], b, alpha[:, 0])
-            for h, b in enumerate(beta)
-        ],
-        axis=1,
-    )
+    score: np.ndarray = fbeta_of(np.minimum(found["true_positives"], 0.5), joint, beta, alpha[:, :1])
     score = score * np.minimum(1.0, n * joint / _ENOUGH_EVENTS)
     over = np.maximum(found["mu_s"], found["mu_q"]) > 0.5
     return np.where(over, np.minimum(score, 0.0) - 1.0, score)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from coad._typing import BoolArray, FloatArray
+from coad.core.labels import average_precision, best_f1, f1
 from coad.exceptions import CoadWarning
 from coad.research.baselines.base import OneInput, TwoInputs
 from coad.research.baselines.rows import Rows
@@ -25,7 +26,6 @@ __all__ = [
 ]
 
 SCORE_STACK, STACK_SCORE, JOINT = "Score & Stack", "Stack & Score", "both inputs"
-_GRID = 2000
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def judge_pair(
         None if own is None else f1(truth, own),
         f1(truth, flags),
         best,
-        _average_precision(truth, detector.score_samples(*test)),
+        average_precision(truth, detector.score_samples(*test)),
         flagged,
     )
 
@@ -187,68 +187,6 @@ def judge_single(
         None if own is None else f1(truth, own),
         None,
         best_f1(truth, score),
-        _average_precision(truth, score),
+        average_precision(truth, score),
         flagged,
     )
-
-
-def f1(truth: BoolArray, flagged: BoolArray) -> float:
-    """F1 by labels; 0 where nothing is there or flagged.
-
-    >>> f1(np.array([True, True, False]), np.array([True, False, False]))
-    0.6666666666666666
-    """
-    whole = int(flagged.sum()) + int(truth.sum())
-    return 2 * int((flagged & truth).sum()) / whole if whole else 0.0
-
-
-def best_f1(
-    truth: BoolArray, score_s: FloatArray, score_q: FloatArray | None = None, *, rest: bool = False
-) -> float:
-    """The largest F1 over all thresholds of a score, or over all pairs of thresholds of two.
-
-    Of two scores, the rows that reach both thresholds are flagged, or with ``rest`` all other rows.
-
-    >>> best_f1(np.array([True, False, True]), np.array([3.0, 2.0, 1.0]))
-    0.8
-    """
-    if not truth.any():
-        return 0.0
-    if score_q is not None:
-        return _best_pair(truth, score_s, score_q, rest)
-    order = np.argsort(-score_s, kind="stable")
-    hits, flagged = np.cumsum(truth[order]), np.arange(1, len(truth) + 1)
-    ends = np.append(np.diff(score_s[order]) != 0, True)  # tied scores are never split
-    return float((2 * hits / (flagged + truth.sum()))[ends].max())
-
-
-def _best_pair(truth: BoolArray, score_s: FloatArray, score_q: FloatArray, rest: bool) -> float:
-    """By counting on the grid of all thresholds; of more than 2,000 distinct scores, on their quantiles.
-
-    :func:`coad.thresholds.curves.beta_scan` flags at most half of the rows, which is no rule for labels: worn tools are
-    the majority of the milling data.
-    """
-    places, sizes = [], []
-    for score in (score_s, score_q):
-        levels = np.unique(score)
-        if len(levels) > _GRID:
-            levels = np.unique(np.quantile(score, np.linspace(0, 1, _GRID), method="lower"))
-        places.append(np.searchsorted(levels, score, side="right") - 1)
-        sizes.append(len(levels))
-    counts = []
-    for rows in (np.ones(len(truth), dtype=bool), truth):
-        grid = np.zeros(sizes, dtype=np.int32)
-        np.add.at(grid, (places[0][rows], places[1][rows]), 1)
-        counts.append(grid[::-1, ::-1].cumsum(axis=0).cumsum(axis=1))
-    flagged, hits = counts
-    if rest:
-        flagged, hits = len(truth) - flagged, int(truth.sum()) - hits
-    return float((2 * hits / np.maximum(flagged + int(truth.sum()), 1)).max())
-
-
-def _average_precision(truth: BoolArray, score: FloatArray) -> float | None:
-    from sklearn.metrics import average_precision_score
-
-    if not truth.any() or truth.all():
-        return None
-    return float(average_precision_score(truth, score))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coad._typing import BoolArray, FloatArray
+from coad.core.labels import LabelScores, label_scores
 from coad.research.datasets.synthetic import (
     LabelledScores,
     LabelledWindows,
@@ -47,13 +47,7 @@ class LearnedDemo:
     evaluation: Evaluation
     status: str
     alpha: float
-    precision: float  # of the flags, by labels
-    recall: float
-
-    @property
-    def fbeta(self) -> float:
-        """F1 by labels."""
-        return 2 * self.precision * self.recall / max(self.precision + self.recall, 1e-12)
+    judged: LabelScores  # the flags, by labels
 
 
 def run_threshold_demo(beta: float = 1.0, random_state: int = 0) -> ThresholdDemo:
@@ -63,13 +57,8 @@ def run_threshold_demo(beta: float = 1.0, random_state: int = 0) -> ThresholdDem
     scan = beta_scan(data.s, data.q, label=data.label)
     ceiling = beta_scan(data.s, data.q, betas=[beta], label=data.label, supervised=True)[0]
     flags = result.predict(data.s, data.q)
-    hits = int((flags & data.label).sum())
-    anomalies = int(data.label.sum())
-    precision, recall = hits / max(int(flags.sum()), 1), hits / anomalies
-    square = beta * beta
-    whole = int(flags.sum()) + square * anomalies
-    fbeta = recall if math.isinf(square) else (1 + square) * hits / whole if whole else 0.0
-    return ThresholdDemo(data, result, scan, ceiling, precision, recall, fbeta, anomalies / len(data.label))
+    fbeta, precision, recall = label_scores(flags, data.label, beta)
+    return ThresholdDemo(data, result, scan, ceiling, precision, recall, fbeta, float(data.label.mean()))
 
 
 def run_learned_demo(n: int = 2500, random_state: int = 0, *, verbose: bool = False) -> LearnedDemo:
@@ -83,7 +72,6 @@ def run_learned_demo(n: int = 2500, random_state: int = 0, *, verbose: bool = Fa
     detector.fit(train.s, train.q)
     p_s, p_q = detector.confidences(new.s, new.q)
     flagged = detector.decide(p_s, p_q)
-    hits = int((flagged & new.label).sum())
     return LearnedDemo(
         data=new,
         p_s=p_s,
@@ -92,6 +80,5 @@ def run_learned_demo(n: int = 2500, random_state: int = 0, *, verbose: bool = Fa
         evaluation=detector.evaluate_confidences(p_s, p_q),
         status=detector.status_,
         alpha=detector.alpha_,
-        precision=hits / max(int(flagged.sum()), 1),
-        recall=hits / int(new.label.sum()),
+        judged=label_scores(flagged, new.label),
     )

@@ -27,6 +27,8 @@ from typing import Any
 import numpy as np
 
 from coad._typing import BoolArray, FloatArray, IntArray
+from coad.core.labels import f1 as f1_by_labels
+from coad.core.labels import label_scores
 from coad.data.pairs import Pairs
 from coad.exceptions import CoadWarning, InputError
 from coad.research.datasets.milling import MillingData, load_mill_mat, load_milling_features
@@ -200,7 +202,7 @@ def run_milling(
         anomaly=total[seen] / count[seen],
         source=whole.source,
         beta=beta,
-        trivial=f1_of(pairs.label, np.ones(len(pairs), dtype=bool))[0],
+        trivial=f1_by_labels(pairs.label, np.ones(len(pairs))),
     )
 
 
@@ -289,7 +291,7 @@ def fit_split(
     healthy_s, healthy_q = (side * _logit(p) for p in detector.confidences(test.s, test.q, new))
     above = np.minimum(healthy_s - found.threshold_s, healthy_q - found.threshold_q)
     assert test.label is not None
-    f1, precision, recall = f1_of(test.label, above < 0)
+    f1, precision, recall = label_scores(above < 0, test.label)
     return (
         MillingRow(
             split=split,
@@ -297,8 +299,8 @@ def fit_split(
             f1=f1,
             precision=precision,
             recall=recall,
-            f1_as_trained=f1_of(test.label, ~detector.predict(test.s, test.q, new))[0],
-            trivial=f1_of(test.label, np.ones(len(test), dtype=bool))[0],
+            f1_as_trained=f1_by_labels(test.label, ~detector.predict(test.s, test.q, new)),
+            trivial=f1_by_labels(test.label, np.ones(len(test))),
             inverted=inverted,
             flagged=float((above >= 0).mean()),
             alpha=float(found.alpha),
@@ -310,18 +312,6 @@ def fit_split(
         1.0 - _sigmoid(above),
         (healthy_s, healthy_q),
     )
-
-
-def f1_of(label: Any, called: BoolArray) -> tuple[float, float, float]:
-    """F1, precision and recall of calling rows anomalous; 0 where there is nothing to divide by.
-
-    >>> f1_of([True, True, False], np.array([True, False, False]))
-    (0.6666666666666666, 1.0, 0.5)
-    """
-    truth = np.asarray(label, dtype=bool)
-    hits, calls, positives = int((truth & called).sum()), int(called.sum()), int(truth.sum())
-    f1 = 2 * hits / (calls + positives) if calls + positives else 0.0
-    return f1, hits / calls if calls else 0.0, hits / positives if positives else 0.0
 
 
 def _logit(p: FloatArray) -> FloatArray:

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from coad._typing import BoolArray, IntArray
+from coad.core.labels import best_f1, f1
 from coad.data.pairs import Pairs
 from coad.exceptions import CoadWarning, InputError
 from coad.modes.estimator import CoincidenceModes
-from coad.research.baselines.strategies import best_f1, f1
 from coad.research.datasets.hydraulic import load_hydraulic
 from coad.research.experiments._progress import Progress, silent
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from coad.core.labels import average_precision, best_f1
 from coad.data.pairs import Pairs
 from coad.exceptions import FileError, InputError
 from coad.research.baselines.strategies import JOINT, Judged, best_f1
@@ -216,12 +217,10 @@ def _milling_coad(train: Pairs, test: Pairs, regimes: bool, seed: int, setting: 
     options = {"beta": 1.0, "n_seeds": 4, "epochs": 200, "net": None, **setting}
     method = "regimes" if regimes else "plain"
     row, anomaly, healthy = fit_split(0, method, train.without_label(), test, options, seed)
-    from sklearn.metrics import average_precision_score
-
     truth = np.asarray(test.label, dtype=bool)
     # The thresholds are searched on training rows without labels, so own and ours are the same.
     best = best_f1(truth, *healthy, rest=True)
-    return Judged(JOINT, row.f1, row.f1, best, float(average_precision_score(truth, anomaly)))
+    return Judged(JOINT, row.f1, row.f1, best, average_precision(truth, anomaly))
 
 
 def _digits(quick: bool) -> BenchData:

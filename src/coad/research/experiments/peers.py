@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coad import __version__
+from coad.core.verdict import FOUND, SHARED_REGIME
 from coad.data.atomic import check_writable
 from coad.data.pairs import Pairs
 from coad.exceptions import CoadWarning, InputError
@@ -172,9 +173,9 @@ def _coincidence(
         on_train, (p_s, p_q), test.label, own=detector.decide(p_s, p_q), context=context_train
     )
     status = detector.status_
-    if status == "shared regime suspected":
+    if status == SHARED_REGIME:
         status += ": the inputs share more than events; name the regime (--context), or see coad modes"
-    return judged if status == "found" else replace(judged, note=status)
+    return judged if status == FOUND else replace(judged, note=status)
 
 
 def _catalogue(modes: CoincidenceModes, train: Pairs, test: Pairs) -> Judged:
@@ -182,7 +183,7 @@ def _catalogue(modes: CoincidenceModes, train: Pairs, test: Pairs) -> Judged:
     modes.fit(train)
     rows = modes.score_rows(test)
     judged = judge_single(rows.score, test.label, None, own=rows.flag)
-    return replace(judged, strategy=JOINT, note="" if modes.status_ == "found" else modes.status_)
+    return replace(judged, strategy=JOINT, note="" if modes.status_ == FOUND else modes.status_)
 
 
 def _in_words(rows: Sequence[Result]) -> str:

@@ -22,12 +22,14 @@ from typing import Any
 import numpy as np
 
 from coad._typing import BoolArray, FloatArray
+from coad.core.labels import f1 as f1_by_labels
+from coad.core.labels import label_scores
 from coad.data.pairs import Pairs
 from coad.exceptions import CoadWarning, InputError
 from coad.research.datasets.hydraulic import HydraulicData, load_hydraulic
 from coad.research.datasets.skab import SkabData, load_skab
 from coad.research.experiments._progress import Progress, silent
-from coad.research.experiments.milling import METHODS, MillingRun, f1_of, run_milling
+from coad.research.experiments.milling import METHODS, MillingRun, run_milling
 
 __all__ = ["RegimeRow", "RegimesRun", "TableRow", "run_regimes", "scaled_within"]
 
@@ -238,6 +240,7 @@ def _measure(
         blocks = rng.permutation(int(block.max()) + 1)
         test = np.isin(block, blocks[: round(0.3 * len(blocks))])
         train, new = pairs[~test].without_label(), pairs[test]
+        new_truth = np.asarray(new.label, dtype=bool)
         for method in METHODS:
             start = time.monotonic()
             regimes = method == "regimes"
@@ -250,7 +253,7 @@ def _measure(
                 detector.fit(s, q, context=train.context if regimes else None, group=block[~test])
                 flagged = detector.predict(s_all, q_all, pairs.context if regimes else None)
                 found = detector.evaluate(s_all[test], q_all[test], new.context if regimes else None)
-            f1, precision, recall = f1_of(new.label, flagged[test])
+            f1, precision, recall = label_scores(flagged[test], new_truth)
             flags.setdefault(method, []).append(flagged)
             rows.append(
                 RegimeRow(
@@ -260,7 +263,7 @@ def _measure(
                     f1=f1,
                     precision=precision,
                     recall=recall,
-                    trivial=f1_of(new.label, np.ones(len(new), dtype=bool))[0],
+                    trivial=f1_by_labels(new_truth, np.ones(len(new))),
                     flagged=float(flagged[test].mean()),
                     alpha=float(detector.alpha_),
                     fbeta_hat=float(found.fbeta_hat),

@@ -1,0 +1,104 @@
+"""The status of a result as a value: three words, and the suspicions behind them as codes with their numbers.
+
+What a result suspects is never read back out of a sentence. A :class:`Suspicion` is the value;
+:func:`in_words` is the only place that turns it into text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+__all__ = [
+    "FOUND",
+    "NO_COINCIDENCE",
+    "SHARED_REGIME",
+    "Status",
+    "Suspicion",
+    "in_words",
+    "status_of",
+    "strictest",
+]
+
+Status = Literal["found", "no coincidence", "shared regime suspected"]
+
+#: Joint events beyond chance, and nothing speaks against them.
+FOUND: Final = "found"
+#: No evidence of joint events: nothing is flagged.
+NO_COINCIDENCE: Final = "no coincidence"
+#: There is coincidence, but it looks like an operating regime that both inputs share.
+SHARED_REGIME: Final = "shared regime suspected"
+
+_WORDS = {
+    # No coincidence, because …
+    "top_heavy": "{name} takes its highest value in {share:.0%} of the rows: "
+    "no threshold flags at most half of them",
+    "nothing_joint": "no row is in the upper half of both scores",
+    "no_excess": "no pair of thresholds flags more rows jointly than chance would",
+    "lonely_contexts": "nearly every row has a context of its own, so there is nothing to compare it with",
+    "not_significant": "shuffled pairings show as much coincidence (p = {p_value:.2g}); the best pair would flag "
+    "{n_joint:,} row{s} with F̂ = {fbeta_hat:.2f}, as noise does",
+    "not_significant_here": "on these rows shuffled pairings coincide as much (p = {p_value:.2g})",
+    "none_in_training": "training found none (p = {p_value:.2g})",
+    # A shared regime, because …
+    "fhat_above_one": "F̂ = {fbeta_hat:.2f}, but an F score cannot pass 1",
+    "above_given_rate": "{ratio:.1f} times as many joint events as an anomaly rate of {alpha:.3g} allows",
+    "rate": "{rate:.0%} of all rows coincide, too many for anomalies",
+    "shift": "{kept:.0%} of the coincidence survives shifting one input by a few rows",
+    "slow": "moving one input in time shows as much coincidence (p = {p_value:.2g}), "
+    "as slow inputs do that drift together, and events at a fixed period",
+    "regime_in_training": "training suspected it",
+}
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """One reason why a result is not simply ``"found"``: a code, and the numbers that go with it.
+
+    >>> Suspicion("shift", {"kept": 0.7})
+    Suspicion(code='shift', numbers={'kept': 0.7})
+    """
+
+    code: str
+    numbers: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if self.code not in _WORDS:
+            raise ValueError(f"unknown code {self.code!r}; there are {', '.join(_WORDS)}")
+
+
+def in_words(suspicions: Iterable[Suspicion]) -> str:
+    """The suspicions as text, without a full stop; empty if there are none.
+
+    >>> in_words([Suspicion("shift", {"kept": 0.7})])
+    '70% of the coincidence survives shifting one input by a few rows'
+    """
+    return "; ".join(
+        _WORDS[one.code].format(s="" if one.numbers.get("n_joint") == 1 else "s", **one.numbers)
+        for one in suspicions
+    )
+
+
+def status_of(found: bool, rate: float, plausible: float) -> Status:
+    """The status, from whether there is coincidence beyond chance and the rate of true joint events.
+
+    A ``rate`` above the largest ``plausible`` one is a shared regime and not anomalies.
+
+    >>> status_of(True, 0.4, 0.25)
+    'shared regime suspected'
+    """
+    if not found:
+        return NO_COINCIDENCE
+    return SHARED_REGIME if rate > plausible else FOUND
+
+
+def strictest(*statuses: str) -> Status:
+    """What several looks at one thing say together: the most sceptical of them.
+
+    >>> strictest("found", "shared regime suspected")
+    'shared regime suspected'
+    """
+    if NO_COINCIDENCE in statuses:
+        return NO_COINCIDENCE
+    return SHARED_REGIME if SHARED_REGIME in statuses else FOUND

@@ -1,0 +1,137 @@
+"""The rooms of the house: which module may import which, read from the source without running it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import coad
+
+SOURCE = Path(coad.__file__).parent
+
+#: Each room may import the rooms before it and itself. A module is in the room that its path names.
+ROOMS = (
+    ("exceptions", "_typing"),
+    ("core",),
+    ("data",),
+    ("thresholds",),
+    ("learned",),
+    ("modes",),
+    ("events", "explain", "kinds"),
+    ("findings",),
+    ("workflows",),
+    ("report",),
+    ("app", "live", "scale", "export"),
+    ("cli",),
+    ("research",),
+    ("__main__",),
+)
+RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
+
+
+def module_paths() -> dict[str, Path]:
+    paths = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = ("coad", *path.relative_to(SOURCE).with_suffix("").parts)
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return paths
+
+
+PATHS = module_paths()
+
+
+def imports_of(name: str, *, types: bool) -> set[str]:
+    """The modules of coad that a module imports, in functions too; ``types`` adds imports for type checkers."""
+    found: set[str] = set()
+
+    def visit(node: ast.AST) -> None:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not types:
+            return
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name} has a relative import"
+            module = node.module or ""
+            found.update(
+                f"{module}.{alias.name}" if f"{module}.{alias.name}" in PATHS else module
+                for alias in node.names
+            )
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    visit(ast.parse(PATHS[name].read_text(encoding="utf-8")))
+    return {module for module in found if module in PATHS and module not in ("coad", name)}
+
+
+def room_of(name: str) -> str:
+    return name.split(".")[1]
+
+
+def test_every_module_is_in_a_known_room() -> None:
+    unknown = {room_of(name) for name in PATHS if name != "coad"} - set(RANK)
+    assert not unknown, f"rooms that have no place in the order: {sorted(unknown)}"
+
+
+def test_no_import_goes_upward() -> None:
+    upward = [
+        f"{name} imports {other}"
+        for name in PATHS
+        if name != "coad"
+        for other in sorted(imports_of(name, types=True))
+        if RANK[room_of(other)] > RANK[room_of(name)]
+    ]
+    assert not upward, "\n".join(upward)
+
+
+def test_rooms_of_one_rank_do_not_import_each_other() -> None:
+    sideways = [
+        f"{name} imports {other}"
+        for name in PATHS
+        if name != "coad"
+        for other in sorted(imports_of(name, types=True))
+        if RANK[room_of(other)] == RANK[room_of(name)] and room_of(other) != room_of(name)
+        if room_of(name) not in ("exceptions", "_typing", "explain", "kinds")
+    ]
+    assert not sideways, "\n".join(sideways)
+
+
+def test_no_import_is_circular() -> None:
+    graph = {name: imports_of(name, types=False) for name in PATHS if name != "coad"}
+    while True:
+        leaves = {name for name, others in graph.items() if not others}
+        if not leaves:
+            break
+        graph = {name: others - leaves for name, others in graph.items() if name not in leaves}
+    # What can be reached from itself is in a cycle; the rest only imports one.
+    cycles = sorted(name for name in graph if name in reachable(graph, name))
+    assert not cycles, f"modules that import each other in a circle: {cycles}"
+
+
+def reachable(graph: dict[str, set[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    waiting = list(graph[start])
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting.extend(graph[name])
+    return seen
+
+
+def test_core_imports_neither_torch_nor_files() -> None:
+    heavy = ("torch", "pyarrow", "h5py", "plotly", "fastapi", "safetensors")
+    for name, path in PATHS.items():
+        if name.startswith("coad.core"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                assert not any(n.split(".")[0] in heavy for n in names), f"{name} imports {names}"
+
+
+def test_files_stay_short_enough_to_read() -> None:
+    long = {
+        str(path.relative_to(SOURCE)): length
+        for path in PATHS.values()
+        if (length := len(path.read_text(encoding="utf-8").splitlines())) > 400
+    }
+    assert not long, f"files of more than 400 lines, which may hold two ideas: {long}"
