@@ -13,7 +13,7 @@ import numpy as np
 from coad.core.labels import average_precision, best_f1
 from coad.data.pairs import Pairs
 from coad.exceptions import FileError, InputError
-from coad.research.baselines.strategies import JOINT, Judged, best_f1
+from coad.research.baselines.strategies import JOINT, Judged
 from coad.research.experiments._progress import Progress, silent
 
 __all__ = ["NAMES", "BenchData", "available_data", "bench_data", "from_files", "sorted_names"]

@@ -1,0 +1,63 @@
+"""Models that earlier versions saved load today and say the same."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import coad
+from coad.exceptions import FileError
+from coad.learned.folder import FORMAT_VERSION, _checksum
+from coad.workflows.model_folder import load_model
+from coad.workflows.scoring import Source, score_files
+
+MODELS = Path(__file__).parent / "models"
+
+
+def test_a_detector_of_format_1_scores_and_flags_as_it_did():
+    detector = coad.load(MODELS / "format_1" / "columns")
+    known = np.load(MODELS / "format_1" / "columns.npz")
+    rows = detector.score_rows(known["s"], known["q"], known["context"])
+    np.testing.assert_allclose(rows.p_s, known["p_s"], rtol=1e-5)
+    np.testing.assert_allclose(rows.p_q, known["p_q"], rtol=1e-5)
+    np.testing.assert_array_equal(rows.flag, known["flag"])
+    assert 0 < known["flag"].sum() < len(known["flag"])
+
+
+def test_a_catalogue_of_format_1_tells_the_modes_that_it_told():
+    catalogue = coad.load(MODELS / "format_1" / "modes")
+    known = np.load(MODELS / "format_1" / "modes.npz")
+    np.testing.assert_array_equal(catalogue.predict_mode(known["s"], known["q"]), known["mode"])
+    np.testing.assert_array_equal(catalogue.predict(known["s"], known["q"]), known["flag"])
+    assert len(np.unique(known["mode"])) >= 3
+
+
+def test_a_model_of_files_of_format_1_scores_a_file_as_it_did(tmp_path):
+    model, recipe = load_model(MODELS / "format_1" / "windows")
+    score_files(model, recipe, Source(MODELS / "format_1" / "windows.csv"), tmp_path / "scores.csv")
+    now, then = (
+        np.genfromtxt(path, delimiter=",", names=True, dtype=None, encoding="utf-8")
+        for path in (tmp_path / "scores.csv", MODELS / "format_1" / "windows_scores.csv")
+    )
+    for name in ("row", "last_row", "time", "p_s", "p_q", "score"):
+        np.testing.assert_allclose(now[name], then[name], rtol=1e-5, err_msg=name)
+    assert now["flag"].tolist() == then["flag"].tolist()
+    assert then["flag"].tolist().count(True) > 0
+
+
+def test_a_folder_of_a_newer_format_is_refused_with_a_sentence(tmp_path):
+    folder = tmp_path / "newer"
+    shutil.copytree(MODELS / "format_1" / "columns", folder)
+    facts = json.loads((folder / "model.json").read_text())
+    facts.pop("checksum")
+    facts["format_version"] = FORMAT_VERSION + 1
+    facts["checksum"] = _checksum(facts)
+    (folder / "model.json").write_text(json.dumps(facts))
+    with pytest.raises(FileError, match=rf"format version {FORMAT_VERSION + 1}.*install a newer coad"):
+        coad.load(folder)
