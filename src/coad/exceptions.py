@@ -7,6 +7,8 @@ code 2.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 
 class CoadError(Exception):
     """Base of every error that coad raises on purpose."""
@@ -20,8 +22,26 @@ class FileError(CoadError, OSError):
     """A file that cannot be read or written."""
 
 
-class NotFittedError(CoadError, AttributeError, ValueError):
-    """A method that needs ``fit`` was called before it."""
+if TYPE_CHECKING:
+
+    class NotFittedError(CoadError, AttributeError, ValueError):
+        """A method that needs ``fit`` was called before it."""
+
+else:
+
+    def __getattr__(name: str) -> Any:
+        # It is scikit-learn's as well, and scikit-learn takes too long to load for those who only want an error.
+        if name != "NotFittedError":
+            raise AttributeError(f"module 'coad.exceptions' has no attribute {name!r}")
+        from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+
+        kind = type(
+            "NotFittedError",
+            (CoadError, SklearnNotFittedError),
+            {"__module__": __name__, "__doc__": "A method that needs ``fit`` was called before it."},
+        )
+        globals()["NotFittedError"] = kind
+        return kind
 
 
 class CoadWarning(UserWarning):
