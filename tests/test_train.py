@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from coad.data import atomic
 from coad.exceptions import CoadWarning, FileError, InputError
 from coad.learned.net_spec import NetSpec
 from coad.learned.nets import StackedNet
 from coad.learned.objective import CoincidenceLoss
-from coad.learned.training import checkpoint as checkpoint_module
 from coad.learned.training.adam import Adam, Group
 from coad.learned.training.checkpoint import read_state, write_state
 from coad.learned.training.duo import Duo, Rows, confidences, orient
@@ -237,7 +237,7 @@ def test_full_disk_warns_and_the_training_is_not_lost(tmp_path, monkeypatch):
 
     run = trainer(epochs=5)
     run.checkpoint, run.checkpoint_seconds = tmp_path / "x.safetensors", 0.0
-    monkeypatch.setattr(checkpoint_module.os, "fsync", full)
+    monkeypatch.setattr(atomic.os, "fsync", full)
     with pytest.warns(CoadWarning, match="No space left"):
         found = run.run()
     assert found[0].epoch > 0
@@ -247,9 +247,7 @@ def test_full_disk_warns_and_the_training_is_not_lost(tmp_path, monkeypatch):
 def test_checkpoint_is_replaced_only_when_whole(tmp_path, monkeypatch):
     path = tmp_path / "x.safetensors"
     write_state(path, {"a": torch.ones(3)}, {"epoch": 1})
-    monkeypatch.setattr(
-        checkpoint_module.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(5, "I/O error"))
-    )
+    monkeypatch.setattr(atomic.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(5, "I/O error")))
     with pytest.raises(FileError, match="I/O error"):
         write_state(path, {"a": torch.zeros(3)}, {"epoch": 2})
     assert read_state(path)[1] == {"epoch": 1}

@@ -48,19 +48,21 @@ def thresholds(
     """Pick thresholds for two scores without labels, and say whether to believe them."""
     import numpy as np
 
+    from coad.cli._options import number_or_auto
     from coad.core.validation import finite_rows
     from coad.data.atomic import check_writable
     from coad.data.columns import select_columns
     from coad.data.tables import column_names, read_columns
     from coad.thresholds.selection import select_thresholds
+    from coad.workflows.scoring import open_writer
 
     if s == q:
         raise InputError(f"--s and --q name the same column, {s!r}; a score always coincides with itself")
     if output is not None:
-        _writer(check_writable(output))
+        open_writer(check_writable(output))
         if file.exists() and output.resolve() == file.resolve():
             raise InputError("--out names the input file, whose other columns would be lost; choose another")
-    rate = _alpha(alpha)
+    rate = number_or_auto(alpha, "--alpha")
     regime = select_columns(column_names(_first_file(file)), context) if context else []
     if _longer_than(file, max_rows, s):
         settings = {"beta": beta, "alpha": rate, "n_permutations": n_permutations, "random_state": seed}
@@ -207,15 +209,6 @@ def _first_file(path: Path) -> Path:
     return find_files(path)[0]
 
 
-def _alpha(text: str) -> Any:
-    if text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"--alpha must be a number in (0, 0.5] or auto, not {text!r}") from None
-
-
 def _show(result: ThresholdResult, s: str, q: str, dropped: int) -> None:
     """The few lines that matter."""
     if dropped:
@@ -246,18 +239,6 @@ def _show(result: ThresholdResult, s: str, q: str, dropped: int) -> None:
     table(("", "value", "95 % interval"), rows)
 
 
-def _writer(path: Path) -> Any:
-    if path.suffix not in (".csv", ".parquet"):
-        raise InputError(f"--out must end in .csv or .parquet, not {path.name!r}")
-    if path.suffix == ".csv":
-        from pyarrow.csv import write_csv
-
-        return write_csv
-    from pyarrow.parquet import write_table
-
-    return write_table
-
-
 def _flag_name(columns: Collection[str]) -> str:
     name = "flag"
     while name in columns:
@@ -269,9 +250,11 @@ def _write_flags(path: Path, columns: dict[str, Any], flags: Any) -> None:
     import pyarrow as pa
 
     from coad.data.atomic import written_whole
+    from coad.workflows.scoring import open_writer
 
     name = _flag_name(columns)
     row = {} if "row" in columns else {"row": range(len(flags))}
     table = pa.table({key: pa.array(value) for key, value in (row | columns).items()})
-    with written_whole(path) as draft:
-        _writer(path)(table.append_column(name, pa.array(flags.tolist(), pa.bool_())), draft)
+    table = table.append_column(name, pa.array(flags.tolist(), pa.bool_()))
+    with written_whole(path) as draft, open_writer(path)(draft, table.schema) as writer:
+        writer.write_table(table)

@@ -11,6 +11,8 @@ import numpy as np
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from coad.exceptions import InputError
 
+#: The significance level unless another is asked for.
+LEVEL = 0.05
 #: With fewer rows than this, no statement about coincidence is worth making.
 MIN_ROWS = 10
 

@@ -26,8 +26,19 @@ def check_writable(path: Path) -> Path:
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its place once the block has ended well."""
+def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
+    """A temporary path beside ``path`` that takes its place once the block has ended well.
+
+    A reader, or a crash of the program, sees the old content or the new, nothing between. With
+    ``durable``, the content is on the disk before it takes its place, so that a power cut changes
+    nothing about that.
+
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with written_whole(folder / "a.txt") as draft:
+    ...     _ = draft.write_text("whole")
+    >>> [one.name for one in folder.iterdir()]
+    ['a.txt']
+    """
     path = check_writable(path).resolve()  # through a link, its target is written
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
@@ -38,12 +49,31 @@ def written_whole(path: Path) -> Iterator[Path]:
     try:
         yield draft
         draft.chmod(0o666 & ~_umask())
+        if durable:
+            _sync(draft)
         draft.replace(path)
+        if durable:
+            _sync(path.parent)
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         with suppress(FileNotFoundError):
             draft.unlink()
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a file whole and to the disk, making its folder if need be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(path, durable=True) as draft:
+        draft.write_bytes(content)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _umask() -> int:

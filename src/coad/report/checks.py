@@ -8,6 +8,7 @@ import numpy as np
 
 from coad.core.inference import coincidence_after_shift
 from coad.core.metric import Moments, precision_hat
+from coad.core.validation import LEVEL
 from coad.core.verdict import FOUND
 from coad.exceptions import CoadWarning
 from coad.report.study import Study
@@ -33,12 +34,12 @@ def checks_table(study: Study) -> Table:
     add(
         "more joint events than shuffled pairings give",
         "–" if test.p_value is None else f"p = {test.p_value:.3g} ({test.n_permutations} shuffles)",
-        None if test.p_value is None else test.p_value <= 0.05,
+        None if test.p_value is None else test.p_value <= LEVEL,
     )
     add(
         "the coincidence is gone when one input is moved in time",
         "–" if test.shift_p_value is None else f"p = {test.shift_p_value:.3g} ({test.n_shifts} moves)",
-        None if test.shift_p_value is None else test.shift_p_value <= 0.05,
+        None if test.shift_p_value is None else test.shift_p_value <= LEVEL,
     )
     flag_s, flag_q = scored.p_s >= study.start[0], scored.p_q >= study.start[1]
     if len(scored) > 20 and (flag_s & flag_q).any():

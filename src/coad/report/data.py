@@ -17,7 +17,7 @@ from coad._typing import BoolArray, FloatArray, IntArray
 from coad.events.runs import Events, find_events
 from coad.exceptions import FileError, InputError
 from coad.workflows.recipe import Recipe
-from coad.workflows.scoring import Source, iter_confidences, known_contexts, no_pairs
+from coad.workflows.scoring import Source, iter_confidences, known_contexts, no_pairs, unseen_contexts
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
@@ -222,13 +222,10 @@ def read_scored(
             if values is not None:
                 kept[name].append(values)
         if pairs.context is not None:
-            labels, inner, counts = np.unique(pairs.context, return_inverse=True, return_counts=True)
+            labels, inner = np.unique(pairs.context, return_inverse=True)
             codes = [numbers.setdefault(str(one), len(numbers)) for one in labels.tolist()]
             kept["code"].append(np.array(codes, dtype=np.int64)[inner.reshape(-1)])
-            if known is not None:
-                for one, count in zip(labels.tolist(), counts.tolist(), strict=True):
-                    if one not in known:
-                        unseen[str(one)] += count
+            unseen.update(unseen_contexts(pairs.context, known))
         if pairs.windows is not None:
             from coad.workflows.evaluating import overlapping
 

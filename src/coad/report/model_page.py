@@ -15,7 +15,15 @@ from coad.exceptions import CoadError
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["COMMON_STYLE", "FIGURE_SCRIPT", "Part", "figure_json", "html_table", "write_report_page"]
+__all__ = [
+    "COMMON_STYLE",
+    "FIGURE_SCRIPT",
+    "Part",
+    "figure_json",
+    "html_table",
+    "plotly_script",
+    "write_report_page",
+]
 
 Rows = Sequence[Sequence[str]]
 
@@ -40,10 +48,6 @@ def write_report_page(
     path: Path, title: str, verdict: str, tone: str, parts: Sequence[Part], note: str
 ) -> None:
     """Write the page; ``tone`` is "good", "doubt" or "none" and says how the verdict is framed."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise CoadError("the pictures need plotly: pip install 'coad[plot]'") from None
     number = 0
     body = [
         f"<header><h1>{escape(title)}</h1><p class='verdict {escape(tone)}'>{escape(verdict)}</p>",
@@ -76,11 +80,21 @@ def write_report_page(
             f"<title>{escape(title)}</title><style>{COMMON_STYLE}{_STYLE}</style></head><body>",
             "<noscript><p>The pictures need JavaScript; the tables do not.</p></noscript>",
             *body,
-            f"<script>{get_plotlyjs()}</script><script>{FIGURE_SCRIPT}</script></body></html>",
+            f"<script>{plotly_script()}</script><script>{FIGURE_SCRIPT}</script></body></html>",
         ]
     )
     with written_whole(path) as draft:
         draft.write_text(text, encoding="utf-8")
+
+
+def plotly_script() -> str:
+    """Plotly itself, to stand inside a page that opens offline."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise CoadError("the pictures need plotly: pip install 'coad[plot]'") from None
+    script: str = get_plotlyjs()
+    return script
 
 
 def figure_json(figure: go.Figure) -> str:

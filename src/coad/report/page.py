@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coad.data.atomic import written_whole
-from coad.exceptions import CoadError
+from coad.report.model_page import html_table, plotly_script
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -45,15 +45,11 @@ def write_page(
     note: str,
 ) -> None:
     """Write the page; it opens offline, since plotly's script is inside. All text is escaped."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise CoadError("the pictures need plotly: pip install 'coad[plot]'") from None
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
         f"<title>{escape(title)}</title><style>{_STYLE}</style>",
-        f"<script>{get_plotlyjs()}</script></head><body>",
+        f"<script>{plotly_script()}</script></head><body>",
         f"<h1>{escape(title)}</h1><p class='verdict'>{escape(verdict)}</p>",
     ]
     parts += [_html(Section(*section)) for section in sections]
@@ -67,15 +63,8 @@ def _html(section: Section) -> str:
     if section.text:
         parts.append(f"<p>{escape(section.text)}</p>")
     if section.table is not None:
-        head, rows = section.table
-        parts.append(f"<div class='wide'><table><thead><tr>{_cells(head, 'th')}</tr></thead><tbody>")
-        parts += [f"<tr>{_cells(row, 'td')}</tr>" for row in rows]
-        parts.append("</tbody></table></div>")
+        parts.append(html_table(*section.table))
     if section.figure is not None:
         config = {"displaylogo": False, "responsive": True}
         parts.append(section.figure.to_html(full_html=False, include_plotlyjs=False, config=config))
     return "\n".join(parts)
-
-
-def _cells(cells: Sequence[str], tag: str) -> str:
-    return "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells)

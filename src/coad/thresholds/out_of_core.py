@@ -16,7 +16,7 @@ from coad.core.grid import ThresholdGrid
 from coad.core.inference import BOTH_WAYS, EPISODE_GAP, FEW_EPISODES, share_kept
 from coad.core.metric import Moments, undefined_is_no_news
 from coad.core.search import Optimum
-from coad.core.validation import as_generator, check_alpha, check_beta, check_level, check_permutations
+from coad.core.validation import LEVEL, as_generator, check_alpha, check_beta, check_level, check_permutations
 from coad.exceptions import FileError, InputError
 from coad.thresholds.out_of_core_median import place
 from coad.thresholds.out_of_core_rows import Batch, RowStream
@@ -37,7 +37,7 @@ def stream_thresholds(
     alpha: float | Literal["auto"] = "auto",
     n_permutations: int = 200,
     random_state: RandomState = 0,
-    level: float = 0.05,
+    level: float = LEVEL,
     missing: Literal["error", "drop"] = "error",
     max_rows: int = MAX_HELD,
     names: tuple[str, str] = ("score_s", "score_q"),

@@ -36,6 +36,7 @@ from coad.core.metric import (
 )
 from coad.core.search import Optimum, PairSearch
 from coad.core.validation import (
+    LEVEL,
     as_generator,
     as_score,
     as_strata,
@@ -127,7 +128,7 @@ def select_thresholds(
     context: Any = None,
     n_permutations: int = 200,
     random_state: RandomState = 0,
-    level: float = 0.05,
+    level: float = LEVEL,
     missing: Literal["error", "drop"] = "error",
 ) -> ThresholdResult:
     """Pick two thresholds without labels, exactly, and say whether to believe them.

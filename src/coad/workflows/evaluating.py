@@ -18,7 +18,14 @@ from coad.core.verdict import NO_COINCIDENCE, SHARED_REGIME, Status, Suspicion, 
 from coad.exceptions import FileError, InputError
 from coad.workflows.recipe import Recipe
 from coad.workflows.regimes import RegimeHint, hint_regime, second_opinion
-from coad.workflows.scoring import Progress, Source, iter_confidences, known_contexts, no_pairs
+from coad.workflows.scoring import (
+    Progress,
+    Source,
+    iter_confidences,
+    known_contexts,
+    no_pairs,
+    unseen_contexts,
+)
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
@@ -102,14 +109,8 @@ def evaluate_files(
         raise no_pairs(bad_files)
     joined = {name: _joined(parts, name) for name, parts in kept.items()}
     context, known = joined["context"], known_contexts(model, recipe)
-    unseen: Counter[str] = Counter()
-    n_regimes = 0
-    if context is not None:
-        labels, counts = np.unique(context, return_counts=True)
-        n_regimes = len(labels)
-        if known is not None:
-            pairs = zip(labels.tolist(), counts.tolist(), strict=True)
-            unseen.update({str(a): b for a, b in pairs if a not in known})
+    unseen = unseen_contexts(context, known)
+    n_regimes = 0 if context is None else len(np.unique(context))
     judged = None if label is None else _by_labels(joined["flag"], joined["label"], label)
     p_s, p_q, flags = joined["p_s"], joined["p_q"], joined["flag"]
     assert p_s is not None

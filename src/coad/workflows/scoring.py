@@ -124,15 +124,7 @@ def score_files(
                 done.n_pairs += len(part.pairs)
                 done.n_flagged += int(part.scores.flag.sum())
                 done.n_rows = part.rows_read
-                if known is not None and part.pairs.context is not None:
-                    labels, counts = np.unique(part.pairs.context, return_counts=True)
-                    done.unseen.update(
-                        {
-                            str(a): int(b)
-                            for a, b in zip(labels.tolist(), counts, strict=True)
-                            if a not in known
-                        }
-                    )
+                done.unseen.update(unseen_contexts(part.pairs.context, known))
                 if progress is not None:
                     progress(part.rows_read)
         finally:
@@ -166,6 +158,20 @@ def known_contexts(model: CoAD, recipe: Recipe) -> set[Any] | None:
     if model.contexts_ is None or recipe.layout.context_blocks is not None:
         return None
     return set(model.contexts_)
+
+
+def unseen_contexts(context: NDArray[Any] | None, known: set[Any] | None) -> Counter[str]:
+    """How many rows are in each context that training did not see.
+
+    >>> unseen_contexts(np.array(["a", "b", "b"]), {"a"})
+    Counter({'b': 2})
+    """
+    if context is None or known is None:
+        return Counter()
+    labels, counts = np.unique(context, return_counts=True)
+    return Counter(
+        {str(a): n for a, n in zip(labels.tolist(), counts.tolist(), strict=True) if a not in known}
+    )
 
 
 def no_pairs(bad_files: list[tuple[Path, FileError]]) -> FileError:

@@ -7,7 +7,6 @@ weights of one moment beside the history of another. No pickle.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,35 +15,16 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from coad.data.atomic import write_durably
 from coad.exceptions import FileError
 
-__all__ = ["difference", "plain", "read_state", "write_atomically", "write_state"]
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that a reader, or a crash, sees the old content or the new, nothing between."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise FileError(f"{path} could not be written: {error.strerror or error}") from error
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+__all__ = ["difference", "plain", "read_state", "write_state"]
 
 
 def write_state(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
     """Write tensors and JSON-able ``facts`` as one file, atomically."""
     solid = {name: value.detach().contiguous() for name, value in tensors.items()}
-    write_atomically(path, save(solid, metadata={"facts": json.dumps(facts)}))
+    write_durably(path, save(solid, metadata={"facts": json.dumps(facts)}))
 
 
 def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

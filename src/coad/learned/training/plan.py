@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
+from coad.data.atomic import write_durably
 from coad.exceptions import FileError
 from coad.learned.net_spec import Layout, NetSpec
 from coad.learned.objective import CoincidenceLoss
-from coad.learned.training.checkpoint import write_atomically
 from coad.learned.training.duo import Duo, Rows
 from coad.learned.training.model import Blueprint
 
@@ -94,7 +94,7 @@ def _measured(
     for plan, cost in zip(candidates, seconds, strict=True):
         log.info("%s: %.2f ms per seed and 100 rows", plan, 1e5 * cost / _ROWS)
     try:
-        write_atomically(_file(key), json.dumps(candidates[best].to_dict()).encode())
+        write_durably(_file(key), json.dumps(candidates[best].to_dict()).encode())
     except (FileError, OSError) as error:
         log.info("the choice is remembered for this process only (%s)", error)
     return candidates[best]
