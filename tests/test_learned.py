@@ -85,10 +85,10 @@ def test_evaluation_carries_intervals_and_a_p_value(fitted):
     result = fitted.evaluate(s, q)
     assert result.status == "found"
     assert result.p_value < 0.01
-    low, high = result.joint_interval
+    low, high = result.intervals.joint_fraction
     assert low < result.joint_fraction < high
     assert low < event.mean() * 1.5
-    assert result.fbeta_interval[0] <= result.fbeta_hat <= result.fbeta_interval[1]
+    assert result.interval[0] <= result.fbeta_hat <= result.interval[1]
     nothing = fitted.evaluate(s, np.random.default_rng(0).permutation(q))
     assert nothing.status == "no coincidence"
 
@@ -99,7 +99,7 @@ def test_no_more_than_all_events_are_found_where_there_are_more_than_in_training
     result = fitted.evaluate(s[often], q[often])
     assert result.alpha > fitted.alpha_
     assert result.recall_hat == 1
-    assert max(result.recall_interval[1], result.fbeta_interval[1]) <= 1
+    assert max(result.intervals.recall_hat[1], result.interval[1]) <= 1
     given = copy.copy(fitted)
     given.alpha = fitted.alpha_  # who says how many there are is told that there are more
     known = given.evaluate(s[often], q[often])
@@ -365,4 +365,4 @@ def test_an_evaluation_survives_a_coincidence_of_more_than_half_of_the_rows():
         plausible=0.25,
     )
     assert found.status == "shared regime suspected"
-    assert (found.alpha, found.recall_hat, found.fbeta_interval[1]) == (0.5, 1.0, pytest.approx(1.0))
+    assert (found.alpha, found.recall_hat, found.interval[1]) == (0.5, 1.0, pytest.approx(1.0))

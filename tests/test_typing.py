@@ -11,7 +11,7 @@ import pytest
 
 import coad
 
-SCRIPT = '''
+SCRIPT = """
 import numpy as np
 import coad
 from coad.data import Layout, make_windows
@@ -32,7 +32,7 @@ reveal_type(coad.load("folder"))
 reveal_type(Layout)
 reveal_type(make_windows)
 reveal_type(NotFittedError)
-'''
+"""
 
 
 def test_no_public_name_is_any_for_a_users_script(tmp_path: Path) -> None:

@@ -89,13 +89,17 @@ def show_judgement(judged: Judgement, alpha: float, alpha_how: str, *, windows: 
     if status != NO_COINCIDENCE:
         beta = "∞" if math.isinf(found.beta) else f"{found.beta:g}"
         rows += [
-            (f"F̂ (β = {beta})", number(found.fbeta_hat), span(found.fbeta_interval)),
+            (f"F̂ (β = {beta})", number(found.fbeta_hat), span(found.interval)),
             (
                 "P̂, real among flagged",
                 percent(found.precision_hat),
-                span(found.precision_interval, as_percent=True),
+                span(found.intervals.precision_hat, as_percent=True),
             ),
-            ("R̂, found among all", percent(found.recall_hat), span(found.recall_interval, as_percent=True)),
+            (
+                "R̂, found among all",
+                percent(found.recall_hat),
+                span(found.intervals.recall_hat, as_percent=True),
+            ),
         ]
     rows.append((f"α, anomaly rate ({'given' if alpha_how == 'given' else 'estimated'})", percent(alpha), ""))
     rows.append((f"flagged {'windows' if windows else 'rows'}", f"{judged.n_flagged:,}", ""))

@@ -68,7 +68,8 @@ class Intervals:
     fbeta_hat: tuple[float, float]
     precision_hat: tuple[float, float]
     recall_hat: tuple[float, float]
-    alpha: tuple[float, float]
+    alpha: tuple[float, float] | None = None  #: where α was searched on the same rows
+    joint_fraction: tuple[float, float] | None = None  #: of J, where the rule was fixed beforehand
 
 
 def fbeta_of_rows(joint: FloatArray, chance: FloatArray, n: int, beta: float, alpha: float) -> FloatArray:

@@ -254,3 +254,32 @@ def _time(values: ArrayLike) -> NDArray[Any]:
     from coad.data.times import parse_time
 
     return parse_time(array)
+
+
+def unpacked(
+    s: Any, q: Any = None, context: Any = None, group: Any = None, time: Any = None
+) -> tuple[Any, Any, Any, Any, Any]:
+    """The parts of a :class:`Pairs` that stands in the place of s and q; what was given goes first.
+
+    Parameters
+    ----------
+    s, q
+        The two inputs, or one ``Pairs`` and nothing.
+    context, group, time
+        What is known of each row; taken from the ``Pairs`` where it is None.
+
+    Returns
+    -------
+    tuple
+        s, q, context, group and time.
+
+    >>> unpacked(Pairs([1.0, 2.0], [3.0, 4.0], context=["a", "b"]))[2].tolist()
+    ['a', 'b']
+    """
+    if q is not None:
+        return s, q, context, group, time
+    if not isinstance(s, Pairs):
+        raise InputError("q is missing: pass both inputs, or one coad.Pairs that holds them")
+    own = (("context", context), ("group", group), ("time", time))
+    found = [getattr(s, name) if value is None else value for name, value in own]
+    return s.s, s.q, found[0], found[1], found[2]

@@ -21,8 +21,8 @@ from torch import Tensor
 
 from coad._typing import BoolArray, FloatArray, IntArray, RandomState
 from coad.core.validation import as_generator
+from coad.data.pairs import unpacked
 from coad.exceptions import InputError
-from coad.learned.training.inputs import unpacked
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD

@@ -28,9 +28,9 @@ from sklearn.metrics import adjusted_rand_score
 
 from coad._typing import FloatArray, IntArray, RandomState
 from coad.core.validation import as_generator
+from coad.data.pairs import unpacked
 from coad.events.kind_features import Features, event_features
 from coad.exceptions import InputError
-from coad.learned.training.inputs import unpacked
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import clone
 
 from coad._typing import BoolArray, IntArray
+from coad.data.pairs import unpacked
 from coad.exceptions import InputError
-from coad.learned.training.inputs import unpacked
 from coad.learned.training.model import reaches
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from coad._typing import ArrayLike, BoolArray, FloatArray
+from coad.data.pairs import unpacked
 from coad.exceptions import InputError, NotFittedError
 from coad.learned import dismissal, saving
 from coad.learned.context import joined_context
@@ -24,7 +25,6 @@ from coad.learned.training.inputs import (
     as_fitted,
     check_kind_of_context,
     scaled_blocks,
-    unpacked,
     warn_of_unseen_contexts,
 )
 from coad.learned.training.judge import Evaluation, RowScores, judge

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coad.data.pairs import unpacked
 from coad.exceptions import NoCoincidenceWarning
 from coad.learned.context import fitted_context
 from coad.learned.scaling import Scaler
@@ -24,7 +25,6 @@ from coad.learned.training.inputs import (
     as_pair,
     names_of,
     reject_constant,
-    unpacked,
     warn_of_held_rows,
     warn_of_wild_values,
 )

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from coad.core.verdict import FOUND, NO_COINCIDENCE
+from coad.data.pairs import unpacked
 from coad.exceptions import InputError, NoCoincidenceWarning, NotFittedError
 from coad.learned.training.configure import seed_of
 from coad.learned.training.duo import Duo
@@ -24,7 +25,6 @@ from coad.learned.training.inputs import (
     check_kind_of_context,
     names_of,
     reject_constant,
-    unpacked,
     warn_of_held_rows,
     warn_of_unseen_contexts,
     warn_of_wild_values,

@@ -9,7 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin, OutlierMixin, clone
 
 from coad._typing import BoolArray, FloatArray, RandomState
-from coad.core.validation import as_score, check_finite, check_same_length
+from coad.core.metric import Moments, fbeta_hat, undefined_is_no_news
+from coad.core.validation import as_score, as_strata, check_finite, check_same_length
+from coad.data.pairs import unpacked
 from coad.exceptions import InputError, NotFittedError
 from coad.thresholds.selection import ThresholdResult, select_thresholds
 
@@ -27,7 +29,7 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         A detector of the scikit-learn or PyOD kind, fitted (used as it is) or not
         (a clone is fitted); a function from data to scores; or None when the input
         already is a score.
-    beta, alpha, n_permutations, random_state
+    beta, alpha, n_permutations, random_state, significance
         As in :func:`coad.select_thresholds`.
     orientation
         Which end of the output is anomalous, for functions, plain scores and detectors
@@ -58,6 +60,7 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         alpha: float | Literal["auto"] = "auto",
         n_permutations: int = 200,
         random_state: RandomState = 0,
+        significance: float = 0.05,
         orientation: Orientation = "auto",
     ) -> None:
         self.scorer_s = scorer_s
@@ -66,10 +69,25 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         self.alpha = alpha
         self.n_permutations = n_permutations
         self.random_state = random_state
+        self.significance = significance
         self.orientation = orientation
 
-    def fit(self, s: Any, q: Any, context: Any = None) -> CoincidenceThreshold:
-        """Fit the scorers where needed, score both inputs, and pick the thresholds."""
+    def fit(self, s: Any, q: Any = None, *, context: Any = None) -> CoincidenceThreshold:
+        """Fit the scorers where needed, score both inputs, and pick the thresholds.
+
+        Parameters
+        ----------
+        s, q
+            Row i of both is the same moment; or one :class:`~coad.Pairs` in place of ``s``, whose context is used.
+        context
+            The operating regime of each row; chance is then counted within each regime.
+
+        Returns
+        -------
+        CoincidenceThreshold
+            This detector.
+        """
+        s, q, context, _, _ = unpacked(s, q, context)
         if self.orientation not in ("auto", "high", "low"):
             raise InputError(f"orientation must be 'auto', 'high' or 'low', not {self.orientation!r}")
         self.scorer_s_ = _fitted(self.scorer_s, s, "scorer_s")
@@ -97,6 +115,7 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
             context=context,
             n_permutations=self.n_permutations,
             random_state=self.random_state,
+            significance=self.significance,
         )
 
     def _take(self, result: ThresholdResult) -> CoincidenceThreshold:
@@ -113,20 +132,43 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         self.threshold_s_, self.threshold_q_ = float(threshold_s), float(threshold_q)
         return self
 
-    def score_samples(self, s: Any, q: Any) -> FloatArray:
+    def score_samples(self, s: Any, q: Any = None) -> FloatArray:
         """p_s·p_q, high for anomalies; p is the share of training scores below a row's score."""
         self._check_fitted()
         score_s, score_q = self._scores(s, q)
         return _share_below(self._ladder_s, score_s) * _share_below(self._ladder_q, score_q)
 
-    def predict(self, s: Any, q: Any) -> BoolArray:
+    def predict(self, s: Any, q: Any = None) -> BoolArray:
         """True where both scores reach their thresholds."""
+        flag_s, flag_q = self._flags(s, q)
+        return np.asarray(flag_s & flag_q)
+
+    def score(self, s: Any, q: Any = None, *, context: Any = None) -> float:
+        """F̂ of the thresholds on these rows, which should be new; scikit-learn's model selection asks for it.
+
+        0 where nothing is flagged: a detector that found no coincidence is worth nothing.
+
+        >>> from sklearn.model_selection import cross_val_score
+        >>> rng = np.random.default_rng(0)
+        >>> s, q = rng.normal(size=(2, 900)); s[:60] += 5; q[:60] += 5
+        >>> order = rng.permutation(900)
+        >>> bool(cross_val_score(CoincidenceThreshold(n_permutations=0), s[order], q[order], cv=3).min() > 0.8)
+        True
+        """
+        labels = unpacked(s, q, context)[2]
+        flag_s, flag_q = self._flags(s, q)
+        strata = None if labels is None else as_strata(labels, len(flag_s))[1]
+        with undefined_is_no_news():
+            moments = Moments.of(flag_s, flag_q, strata)
+            return float(fbeta_hat(moments, beta=self.result_.beta, alpha=self.result_.alpha, cap=True))
+
+    def _flags(self, s: Any, q: Any) -> tuple[BoolArray, BoolArray]:
         self._check_fitted()
         score_s, score_q = self._scores(s, q)
-        flags: BoolArray = (score_s >= self.threshold_s_) & (score_q >= self.threshold_q_)
-        return flags
+        return score_s >= self.threshold_s_, score_q >= self.threshold_q_
 
     def _scores(self, s: Any, q: Any) -> tuple[FloatArray, FloatArray]:
+        s, q, _, _, _ = unpacked(s, q)
         scores = []
         for scorer, data, name in ((self.scorer_s_, s, "s"), (self.scorer_q_, q, "q")):
             score = as_score(_raw_score(scorer, data, self.orientation), f"the score of {name}")

@@ -169,7 +169,7 @@ def judge(
             columns = {} if candidates is None else candidates()
             hint = hint_regime(flag_s, flag_q, columns, time=time, context=names, known=context)
     return Judgement(
-        evaluation, status, message, suspicions, evaluation.n, int(flags.sum()), n_events(flags), hint
+        evaluation, status, message, suspicions, evaluation.n_rows, int(flags.sum()), n_events(flags), hint
     )
 
 

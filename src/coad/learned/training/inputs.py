@@ -27,7 +27,6 @@ __all__ = [
     "names_of",
     "reject_constant",
     "scaled_blocks",
-    "unpacked",
     "warn_of_held_rows",
     "warn_of_unseen_contexts",
     "warn_of_wild_values",
@@ -39,17 +38,6 @@ _BLOCK, _BLOCK_BYTES = 1024, 2**25
 _LARGE = 2**20
 #: Rows that are asked whether float32 holds them, and what it may be off by, as part of a column's range.
 _SAMPLE, _ROUNDED = 4_000, 0.01
-
-
-def unpacked(s: Any, q: Any, context: Any, group: Any, time: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """The parts of a ``Pairs`` that stands in the place of s and q; what was given goes first."""
-    if q is not None:
-        return s, q, context, group, time
-    if not isinstance(s, Pairs):
-        raise InputError("q is missing: pass both inputs, or one coad.Pairs that holds them")
-    own = (("context", context), ("group", group), ("time", time))
-    found = [getattr(s, name) if value is None else value for name, value in own]
-    return s.s, s.q, found[0], found[1], found[2]
 
 
 def names_of(s: Any, q: Any) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import BoolArray, FloatArray, IntArray
+from coad.core.inference import Intervals
 from coad.core.metric import Moments, fbeta_hat, precision_hat, recall_hat, true_positive_fraction
 from coad.core.verdict import Status, status_of
 from coad.learned.training.null import NullMaximum, p_value
@@ -36,20 +37,18 @@ class RowScores(NamedTuple):
 class Evaluation:
     """What a detector is worth on some data, without labels; intervals hold 95 %."""
 
-    n: int
+    n_rows: int
     beta: float
     alpha: float
     fbeta_hat: float
     precision_hat: float
     recall_hat: float
     joint_fraction: float
-    joint_events: float
+    n_joint: float  #: Σ p_s p_q
     mu_s: float
     mu_q: float
-    fbeta_interval: tuple[float, float]
-    precision_interval: tuple[float, float]
-    recall_interval: tuple[float, float]
-    joint_interval: tuple[float, float]
+    interval: tuple[float, float]  #: of F̂
+    intervals: Intervals  #: of F̂, P̂, R̂ and J
     p_value: float
     flagged: int
     status: Status
@@ -81,20 +80,18 @@ def judge(
     values = figures(moments)
     draws = _resampled(p_s, p_q, context, figures, rng)
     low, high = np.quantile(draws, [0.025, 0.975], axis=0)
-    intervals = {name: (float(a), float(b)) for name, a, b in zip(names, low, high, strict=True)}
+    intervals = {name: (float(a), float(b)) for name, a, b in zip(names[:4], low, high, strict=False)}
     chance = _chance(p_s, p_q, context, seed)
     return Evaluation(
-        n=len(p_s),
+        n_rows=len(p_s),
         beta=beta,
         alpha=alpha if alpha_given else _rate(alpha, values[4]),
         **dict(zip(names[:4], values[:4], strict=True)),
-        joint_events=float(values[3] * len(p_s)),
+        n_joint=float(values[3] * len(p_s)),
         mu_s=float(moments.mu_s),
         mu_q=float(moments.mu_q),
-        fbeta_interval=intervals["fbeta_hat"],
-        precision_interval=intervals["precision_hat"],
-        recall_interval=intervals["recall_hat"],
-        joint_interval=intervals["joint_fraction"],
+        interval=intervals["fbeta_hat"],
+        intervals=Intervals(**intervals),
         p_value=chance,
         flagged=flagged,
         status=status_of(chance <= significance, float(low[4]), plausible),

@@ -73,9 +73,14 @@ def _show_learned(run: LearnedDemo) -> None:
     hat = run.evaluation
     out(f"{run.status}: {int(run.flagged.sum()):,} of {len(run.flagged):,} new windows flagged")
     rows = [
-        ("precision", number(hat.precision_hat), span(hat.precision_interval), number(run.judged.precision)),
-        ("recall", number(hat.recall_hat), span(hat.recall_interval), number(run.judged.recall)),
-        ("F", number(hat.fbeta_hat), span(hat.fbeta_interval), number(run.judged.fbeta)),
+        (
+            "precision",
+            number(hat.precision_hat),
+            span(hat.intervals.precision_hat),
+            number(run.judged.precision),
+        ),
+        ("recall", number(hat.recall_hat), span(hat.intervals.recall_hat), number(run.judged.recall)),
+        ("F", number(hat.fbeta_hat), span(hat.interval), number(run.judged.fbeta)),
         ("anomaly rate", number(run.alpha), "", number(float(run.data.label.mean()))),
     ]
     table(("", "no labels", "95 % interval", "by labels"), rows)
