@@ -56,6 +56,7 @@ def test_search_with_the_naive_rate_equals_brute_force():
         for beta in BETAS:
             slow = naive.best_value_by_table(s, q, beta=beta, alpha=alpha, naive=True)
             fast = fbeta_of(search.maximise(beta=beta, alpha=alpha, naive=True), len(s), beta, alpha)
+            assert (slow is None) == (fast is None)
             assert slow is None or fast == pytest.approx(slow, abs=1e-12, rel=1e-12)
 
 
