@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from coad.exceptions import InputError
@@ -68,7 +68,7 @@ def test_values_and_gradients_for_any_geometry(flat, channels, size, convs, memb
     try:
         spec.sizes(shape)
     except InputError:
-        return  # the strides leave nothing for the second kernel
+        assume(False)  # the strides leave nothing for the second kernel
     assert_same(both(spec, shape, members, n))
 
 

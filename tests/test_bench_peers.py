@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from makers import event_rows, rows_around_axes
 from typer.testing import CliRunner
 
 from coad.__main__ import app
@@ -20,12 +21,8 @@ from coad.research.experiments.peers import run_peers
 
 
 def toy(labelled: bool = True, n: int = 400) -> BenchData:
-    rng = np.random.default_rng(0)
-    s, q = rng.normal(size=(2, n, 3)).astype(np.float32)
-    label = rng.random(n) < 0.15
-    s[label] += 3
-    q[label] += 3
-    pairs = Pairs(s, q, label=label if labelled else None)
+    s, q, label = event_rows(n, (3,), rate=0.15, shift=(3, 3))
+    pairs = Pairs(s.astype(np.float32), q.astype(np.float32), label=label if labelled else None)
 
     def split(number, seed):
         return pairs.split(0.3, random_state=np.random.default_rng([seed, number]))
@@ -109,9 +106,7 @@ def test_coad_finds_planted_coincidence_above_its_peers_own_thresholds():
 
 
 def test_the_catalogue_of_modes_is_a_method_that_finds_a_rare_kind_among_regimes():
-    rng = np.random.default_rng(0)
-    kind = rng.permutation(np.repeat([0, 1, 2, 3], [800, 600, 500, 80]))
-    s, q = (4 * np.eye(4)[kind] + rng.normal(size=(len(kind), 4)) * 0.5 for _ in range(2))
+    s, q, kind = rows_around_axes((800, 600, 500, 80))
     pairs = Pairs(s, q, label=kind == 3)
 
     def split(number, seed):

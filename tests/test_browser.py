@@ -20,7 +20,6 @@ pytest.importorskip("torch")
 pytest.importorskip("fastapi", reason="the explorer needs fastapi: pip install 'coad[app]'")
 pytest.importorskip("playwright", reason="tests in a browser need playwright: pip install playwright")
 
-from coad.__main__ import main
 from coad.data.layout import Layout
 from coad.learned.estimator import CoAD
 from coad.report.data import read_scored
@@ -151,16 +150,10 @@ def picture(page, name):
     assert (BUILD / f"{name}.png").stat().st_size > 20_000
 
 
-def test_the_report_opens_without_a_word_of_complaint(home, opened, tmp_path, monkeypatch):
+def test_the_report_opens_without_a_word_of_complaint(home, opened, tmp_path, run_coad):
     report = tmp_path / "report.html"
-    monkeypatch.setattr(
-        sys,
-        "argv",
-        ["coad", "report", str(home / "model"), str(home / "plant.parquet"), "--out", str(report)],
-    )
-    with pytest.raises(SystemExit) as stop:
-        main()
-    assert not stop.value.code
+    ran = run_coad("report", home / "model", home / "plant.parquet", "--out", report)
+    assert ran.code == 0, ran.err
     for width, scheme in ((1280, "light"), (390, "dark")):
         page = opened(report.as_uri(), width, scheme)
         until(page, "document.documentElement.dataset.drawn !== undefined")
@@ -324,7 +317,9 @@ def test_marks_survive_a_reload_and_a_kill_and_exports_open(serve, opened, tmp_p
     until(wide, "document.querySelectorAll('#null .main-svg').length > 0")
     wide.select_option("#regime", label="low")
     until(wide, "document.getElementById('gallery-title').textContent.includes(' of ')")
-    assert all("low" in text for text in wide.locator("#gallery .facts").all_inner_texts())
+    facts = wide.locator("#gallery .facts").all_inner_texts()
+    assert facts
+    assert all("low" in text for text in facts)
     assert wide.evaluate("window.broken") is None
     picture(wide, "explorer-1280-light")
     assert os.path.getsize(BUILD / "explorer-1280-light.png") > 20_000

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: in a process of its own."""
+"""The command line as a user meets it: in a process of its own where that matters, else in this one."""
 
 import json
 import os
@@ -66,10 +66,10 @@ def test_thresholds_as_json_agree_with_the_library(scores):
     assert result["n_strata"] == 2
 
 
-def test_flags_can_be_written(scores, tmp_path):
+def test_flags_can_be_written(scores, tmp_path, run_coad):
     for name in ("flags.csv", "flags.parquet"):
-        run = coad("thresholds", scores, "--s", "score_s", "--q", "score_q", "--out", tmp_path / name)
-        assert run.returncode == 0, run.stderr
+        ran = run_coad("thresholds", scores, "--s", "score_s", "--q", "score_q", "--out", tmp_path / name)
+        assert ran.code == 0, ran.err
     import pyarrow.csv
     import pyarrow.parquet
 
@@ -97,10 +97,10 @@ def test_odd_column_names_are_shown_as_they_are(tmp_path):
     assert "flagged rows" in run.stdout
 
 
-def test_the_input_file_is_never_overwritten(scores):
+def test_the_input_file_is_never_overwritten(scores, run_coad):
     before = scores.read_bytes()
-    run = coad("thresholds", scores, "--s", "score_s", "--q", "score_q", "--out", scores)
-    assert run.returncode == 2
+    ran = run_coad("thresholds", scores, "--s", "score_s", "--q", "score_q", "--out", scores)
+    assert ran.code == 2
     assert scores.read_bytes() == before
 
 
@@ -136,49 +136,56 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD, ids=str)
-def test_what_a_user_gets_wrong_is_one_line_and_exit_code_2(scores, case):
+def test_what_a_user_gets_wrong_is_one_line_and_exit_code_2(scores, run_coad, case):
     arguments, word = BAD[case]
-    run = coad("thresholds", scores, *arguments)
-    assert run.returncode == 2
-    assert word in run.stderr
-    assert "Traceback" not in run.stderr
-    assert len(run.stderr.strip().splitlines()) == 1
+    code, _, err = run_coad("thresholds", scores, *arguments)
+    assert code == 2
+    assert word in err
+    assert "Traceback" not in err
+    assert len(err.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
+    ("name", "content", "words"),
     [
-        ("empty.csv", b""),
-        ("header.csv", b"score_s,score_q\n"),
-        ("short.csv", b"score_s,score_q\n1,2\n"),
-        ("gap.csv", b"score_s,score_q\n" + b"1,2\n" * 20 + b",3\n"),
-        ("torn.parquet", b"PAR1 this is no parquet file"),
-        ("noise.csv", bytes(range(256)) * 4),
+        ("absent.csv", None, "no file or folder"),
+        ("empty.csv", b"", "empty.csv' is empty"),
+        ("header.csv", b"score_s,score_q\n", "header.csv' has a header but no rows"),
+        ("short.csv", b"score_s,score_q\n1,2\n", "only 1 usable row"),
+        ("gap.csv", b"score_s,score_q\n" + b"1,2\n" * 20 + b",3\n", "first at row 20"),
+        ("torn.parquet", b"PAR1 this is no parquet file", "torn.parquet': it is truncated"),
+        ("noise.csv", bytes(range(256)) * 4, "noise.csv': it is not text"),
     ],
 )
-def test_files_that_cannot_be_used_are_named(tmp_path, name, content):
+def test_files_that_cannot_be_used_are_refused_with_what_is_wrong(tmp_path, run_coad, name, content, words):
     path = tmp_path / name
-    path.write_bytes(content)
-    run = coad("thresholds", path, "--s", "score_s", "--q", "score_q")
+    if content is not None:
+        path.write_bytes(content)
+    code, _, err = run_coad("thresholds", path, "--s", "score_s", "--q", "score_q")
+    assert code == 2
+    assert "Traceback" not in err
+    assert err.startswith("coad: ")
+    assert words in err
+
+
+def test_an_error_ends_the_process_with_exit_code_2_and_one_line(tmp_path):
+    run = coad("thresholds", tmp_path / "absent.csv", "--s", "a", "--q", "b")
     assert run.returncode == 2
-    assert "Traceback" not in run.stderr
-    assert run.stderr.startswith("coad: ")
-    absent = coad("thresholds", tmp_path / "absent.csv", "--s", "a", "--q", "b")
-    assert absent.returncode == 2
-    assert "absent.csv" in absent.stderr
+    assert "absent.csv" in run.stderr
+    assert len(run.stderr.strip().splitlines()) == 1
 
 
-def test_rows_without_a_score_can_be_dropped(tmp_path, scores):
+def test_rows_without_a_score_can_be_dropped(tmp_path, scores, run_coad):
     path = tmp_path / "gaps.csv"
     path.write_text(scores.read_text() + ",1.0,run0\n")
-    refused = coad("thresholds", path, "--s", "score_s", "--q", "score_q")
-    assert refused.returncode == 2
-    assert "--missing drop" in refused.stderr
-    dropped = coad("thresholds", path, "--s", "score_s", "--q", "score_q", "--missing", "drop")
-    assert dropped.returncode == 0
-    assert "1 row" in dropped.stdout
+    arguments = ("thresholds", path, "--s", "score_s", "--q", "score_q")
+    refused = run_coad(*arguments)
+    assert refused.code == 2
+    assert "--missing drop" in refused.err
     out = tmp_path / "flags.parquet"
-    coad("thresholds", path, "--s", "score_s", "--q", "score_q", "--missing", "drop", "--out", out)
+    dropped = run_coad(*arguments, "--missing", "drop", "--out", out)
+    assert dropped.code == 0
+    assert "1 row" in dropped.out
     import pyarrow.parquet
 
     assert pyarrow.parquet.read_table(out)["flag"].to_pylist()[-1] is None

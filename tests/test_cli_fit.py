@@ -4,68 +4,25 @@ import json
 import sys
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from makers import plant, write_parquet
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from coad.__main__ import main  # noqa: E402
-from coad.report.model_report import fit_command  # noqa: E402
-from coad.workflows.model_folder import load_model  # noqa: E402
+from coad.__main__ import main
+from coad.report.model_report import fit_command
+from coad.workflows.model_folder import load_model
+from coad.workflows.recipe import load_model
 
 QUICK = ("--seeds", 1, "--epochs", 25)
-
-
-@pytest.fixture
-def coad(monkeypatch, capsys):
-    """Run a command in this process: (exit code, standard output, standard error)."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["coad", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", "120")
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
-def plant(n=1200, seed=0):
-    """Two motors, two vibrations, events in both, and two settings that last for a while."""
-    rng = np.random.default_rng(seed)
-    a, b = rng.normal(size=(2, n))
-    event = rng.random(n) < 0.06
-    stretches = -(-n // 50)
-    material = rng.permutation(np.arange(stretches) % 2).repeat(50)[:n]
-    feed = rng.permutation(np.arange(stretches) % 2).repeat(50)[:n] * 0.25
-    return {
-        "t": np.arange(n) * 0.1,
-        "motor_a": a + 4 * event + 3 * material,
-        "motor_b": a + rng.normal(size=n) + 4 * event,
-        "vib_x": b - 4 * event + 3 * material,
-        "vib_y": rng.normal(size=n) + 4 * event,
-        "material": material,
-        "feed": feed,
-        "anomaly": event.astype(int),
-    }
-
-
-def write(path, columns):
-    pq.write_table(pa.table(columns), path)
-    return path
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     """A folder with plant.parquet and a model fitted on it."""
     folder = tmp_path_factory.mktemp("plant")
-    write(folder / "plant.parquet", plant())
+    write_parquet(folder / "plant.parquet", plant())
     with pytest.MonkeyPatch.context() as patch:
         arguments = [
             "coad",
@@ -81,8 +38,8 @@ def home(tmp_path_factory):
     return folder
 
 
-def test_fit_prints_the_lines_that_matter(coad, home, tmp_path):
-    code, text, errors = coad(
+def test_fit_prints_the_lines_that_matter(run_coad, home, tmp_path):
+    code, text, errors = run_coad(
         "fit",
         home / "plant.parquet",
         *("--s", "motor_*", "--q", "vib_*", "--time", "t", "--window", 4, "--stride", 2),
@@ -109,10 +66,10 @@ def test_fit_prints_the_lines_that_matter(coad, home, tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["model"], "nothing temporary may stay"
 
 
-def test_scores_go_back_to_their_rows_and_agree_with_the_model(coad, home, tmp_path):
+def test_scores_go_back_to_their_rows_and_agree_with_the_model(run_coad, home, tmp_path):
     new = plant(300, seed=5)
-    write(tmp_path / "new.parquet", new)
-    code, text, errors = coad(
+    write_parquet(tmp_path / "new.parquet", new)
+    code, text, errors = run_coad(
         "score", home / "model", tmp_path / "new.parquet", "--out", tmp_path / "s.parquet"
     )
     assert code == 0, errors
@@ -131,35 +88,37 @@ def test_scores_go_back_to_their_rows_and_agree_with_the_model(coad, home, tmp_p
     np.testing.assert_array_equal(table["time"].to_numpy(), new["t"])
 
 
-def test_evaluate_judges_without_labels_and_with_them(coad, home, tmp_path):
-    write(tmp_path / "new.parquet", plant(800, seed=6))
-    code, text, errors = coad("evaluate", home / "model", tmp_path / "new.parquet")
+def test_evaluate_judges_without_labels_and_with_them(run_coad, home, tmp_path):
+    write_parquet(tmp_path / "new.parquet", plant(800, seed=6))
+    code, text, errors = run_coad("evaluate", home / "model", tmp_path / "new.parquet")
     assert code == 0, errors
     assert "found" in text
     assert "F̂" in text
     assert "label" not in text
-    code, text, _ = coad("evaluate", home / "model", tmp_path / "new.parquet", "--label", "anomaly")
+    code, text, _ = run_coad("evaluate", home / "model", tmp_path / "new.parquet", "--label", "anomaly")
     assert code == 0
     line = next(line for line in text.splitlines() if line.startswith("by the labels"))
     assert float(line.split("F1 ")[1].split()[0]) > 0.7
-    code, _, errors = coad("evaluate", home / "model", tmp_path / "new.parquet", "--label", "vib_x")
+    code, _, errors = run_coad("evaluate", home / "model", tmp_path / "new.parquet", "--label", "vib_x")
     assert code == 2
     assert "also an input" in errors
 
 
-def test_contexts_not_seen_in_training_are_named_with_their_rule(coad, home, tmp_path):
+def test_contexts_not_seen_in_training_are_named_with_their_rule(run_coad, home, tmp_path):
     new = plant(200, seed=7)
     new["material"] = np.where(np.arange(200) < 50, 9, new["material"])
-    write(tmp_path / "new.parquet", new)
-    code, text, errors = coad("score", home / "model", tmp_path / "new.parquet", "--out", tmp_path / "s.csv")
+    write_parquet(tmp_path / "new.parquet", new)
+    code, text, errors = run_coad(
+        "score", home / "model", tmp_path / "new.parquet", "--out", tmp_path / "s.csv"
+    )
     assert code == 0
     assert "50 rows are in contexts that training did not see" in text
     assert "did not see" not in errors, "said once, for all files together"
     assert "scaled like all training rows together" in text
 
 
-def test_an_ensemble_is_kept_and_the_report_tells_how_to_fit_it_again(coad, home, tmp_path):
-    code, _, errors = coad(
+def test_an_ensemble_is_kept_and_the_report_tells_how_to_fit_it_again(run_coad, home, tmp_path):
+    code, _, errors = run_coad(
         "fit",
         home / "plant.parquet",
         *("--s", "motor_*", "--q", "vib_*", "--context", "material", "--out", tmp_path / "model"),
@@ -172,13 +131,13 @@ def test_an_ensemble_is_kept_and_the_report_tells_how_to_fit_it_again(coad, home
     assert fit_command(recipe, model).endswith("--seed 0 --ensemble")
 
 
-def test_two_clocks_are_fitted_scored_and_evaluated(coad, tmp_path):
+def test_two_clocks_are_fitted_scored_and_evaluated(run_coad, tmp_path):
     columns = plant()
-    write(tmp_path / "rf.parquet", {name: columns[name] for name in ("t", "motor_a", "motor_b")})
+    write_parquet(tmp_path / "rf.parquet", {name: columns[name] for name in ("t", "motor_a", "motor_b")})
     late = {name: columns[name] for name in ("vib_x", "vib_y", "anomaly")} | {"t": columns["t"] + 0.02}
-    write(tmp_path / "bpm.parquet", late)
+    write_parquet(tmp_path / "bpm.parquet", late)
     both = ("--s-file", tmp_path / "rf.parquet", "--q-file", tmp_path / "bpm.parquet")
-    code, text, errors = coad(
+    code, text, errors = run_coad(
         "fit",
         *both,
         *("--s", "motor_*", "--q", "vib_*", "--time", "t", "--align", "nearest", "--tolerance", "50ms"),
@@ -186,18 +145,18 @@ def test_two_clocks_are_fitted_scored_and_evaluated(coad, tmp_path):
     )
     assert code == 0, errors
     assert "1,200 rows of s and 1,200 of q" in text
-    code, _, errors = coad("score", tmp_path / "model", *both, "--out", tmp_path / "s.parquet")
+    code, _, errors = run_coad("score", tmp_path / "model", *both, "--out", tmp_path / "s.parquet")
     assert code == 0, errors
     assert pq.read_table(tmp_path / "s.parquet").num_rows == 1200
-    code, text, _ = coad("evaluate", tmp_path / "model", *both, "--label", "anomaly")
+    code, text, _ = run_coad("evaluate", tmp_path / "model", *both, "--label", "anomaly")
     assert code == 0
     assert "by the labels" in text
-    code, _, errors = coad(
+    code, _, errors = run_coad(
         "score", tmp_path / "model", tmp_path / "rf.parquet", "--out", tmp_path / "s.parquet"
     )
     assert code == 2
     assert "--s-file and --q-file" in errors
-    code, _, errors = coad(
+    code, _, errors = run_coad(
         "fit",
         *both,
         *("--s", "motor_*", "--q", "vib_*", "--time", "t", "--tolerance", "1ms", "--out", tmp_path / "m"),
@@ -207,13 +166,13 @@ def test_two_clocks_are_fitted_scored_and_evaluated(coad, tmp_path):
     assert not (tmp_path / "m").exists()
 
 
-def test_training_from_disk_gives_the_same_model(coad, home, tmp_path):
+def test_training_from_disk_gives_the_same_model(run_coad, home, tmp_path):
     arguments = (home / "plant.parquet", "--s", "motor_*", "--q", "vib_*", *QUICK)
     for disk in ("never", "always"):
-        code, text, errors = coad("fit", *arguments, "--disk", disk, "--out", tmp_path / disk)
+        code, text, errors = run_coad("fit", *arguments, "--disk", disk, "--out", tmp_path / disk)
         assert code == 0, errors
         assert ("trained from disk" in text) == (disk == "always")
-        code, _, _ = coad(
+        code, _, _ = run_coad(
             "score", tmp_path / disk, home / "plant.parquet", "--out", tmp_path / f"{disk}.parquet"
         )
         assert code == 0
@@ -223,7 +182,7 @@ def test_training_from_disk_gives_the_same_model(coad, home, tmp_path):
     assert left == {"never", "always", "never.parquet", "always.parquet"}
 
 
-def test_a_shared_regime_is_named_with_the_command_that_uses_it(coad, tmp_path):
+def test_a_shared_regime_is_named_with_the_command_that_uses_it(run_coad, tmp_path):
     rng = np.random.default_rng(3)
     load = rng.integers(0, 8, 40).repeat(40)
     columns = {
@@ -233,27 +192,27 @@ def test_a_shared_regime_is_named_with_the_command_that_uses_it(coad, tmp_path):
         "shift": rng.integers(0, 3, 1600),
         "load": load,
     }
-    write(tmp_path / "plant.parquet", columns)
+    write_parquet(tmp_path / "plant.parquet", columns)
     arguments = ("fit", tmp_path / "plant.parquet", "--s", "motor_*", "--q", "vib_*", "--out", tmp_path / "m")
-    code, text, errors = coad(*arguments, *QUICK)
+    code, text, errors = run_coad(*arguments, *QUICK)
     assert code == 0, errors
     assert text.count("shared regime suspected") == 1
     assert "'load' explains" in text
     assert "--context load" in text
     assert "'shift'" not in text
     # Labels are for judging: a column that is named as one is never proposed.
-    code, text, _ = coad(*arguments, *QUICK, "--label", "load")
+    code, text, _ = run_coad(*arguments, *QUICK, "--label", "load")
     assert code == 0
     assert "shared regime suspected" in text
     assert "'load'" not in text
 
 
-def test_blocks_of_time_groups_and_means_are_kept_with_the_model(coad, tmp_path):
+def test_blocks_of_time_groups_and_means_are_kept_with_the_model(run_coad, tmp_path):
     columns = plant(600)
     columns["vib_y"][[5, 100]] = np.nan
     columns["cut"] = np.arange(600) // 30
-    write(tmp_path / "plant.parquet", columns)
-    code, text, errors = coad(
+    write_parquet(tmp_path / "plant.parquet", columns)
+    code, text, errors = run_coad(
         *(
             "fit",
             tmp_path / "plant.parquet",
@@ -274,8 +233,8 @@ def test_blocks_of_time_groups_and_means_are_kept_with_the_model(coad, tmp_path)
     assert recipe.layout.context_blocks == "20s"
     assert recipe.means["vib_y"] == pytest.approx(np.nanmean(columns["vib_y"]))
     columns["t"] = columns["t"] + 1e4
-    write(tmp_path / "later.parquet", columns)
-    code, text, errors = coad(
+    write_parquet(tmp_path / "later.parquet", columns)
+    code, text, errors = run_coad(
         "score", tmp_path / "m", tmp_path / "later.parquet", "--out", tmp_path / "s.csv"
     )
     assert code == 0, errors
@@ -283,8 +242,8 @@ def test_blocks_of_time_groups_and_means_are_kept_with_the_model(coad, tmp_path)
     assert "did not see" not in text, "new blocks of time are always new"
 
 
-def test_slices_are_proposed_with_a_reason(coad, home, tmp_path):
-    code, text, errors = coad(
+def test_slices_are_proposed_with_a_reason(run_coad, home, tmp_path):
+    code, text, errors = run_coad(
         "fit",
         home / "plant.parquet",
         *("--time", "t", "--context", "material,feed", "--out", tmp_path / "m", *QUICK),
@@ -292,7 +251,7 @@ def test_slices_are_proposed_with_a_reason(coad, home, tmp_path):
     assert code == 0, errors
     assert "proposed: --s motor_a,motor_b --q vib_x,vib_y" in text
     assert "because " in text
-    code, text, errors = coad(
+    code, text, errors = run_coad(
         "fit", home / "plant.parquet", *("--s", "motor_*", "--time", "t", "--out", tmp_path / "m", *QUICK)
     )
     assert code == 0, errors
@@ -321,7 +280,7 @@ BAD_FIT = {
 
 
 @pytest.mark.parametrize("case", BAD_FIT)
-def test_what_a_user_gets_wrong_is_one_line_and_no_model(coad, tmp_path, case):
+def test_what_a_user_gets_wrong_is_one_line_and_no_model(run_coad, tmp_path, case):
     columns = plant(300)
     columns |= {
         "name": ["a"] * 300,
@@ -329,9 +288,11 @@ def test_what_a_user_gets_wrong_is_one_line_and_no_model(coad, tmp_path, case):
         "gaps": [None if row % 50 == 7 else float(row) for row in range(300)],
         "flat": np.ones(300),
     }
-    write(tmp_path / "plant.parquet", columns)
+    write_parquet(tmp_path / "plant.parquet", columns)
     arguments, words = BAD_FIT[case]
-    code, text, errors = coad("fit", tmp_path / "plant.parquet", *arguments, "--out", tmp_path / "m", *QUICK)
+    code, text, errors = run_coad(
+        "fit", tmp_path / "plant.parquet", *arguments, "--out", tmp_path / "m", *QUICK
+    )
     assert code == 2, text
     assert words in errors
     assert len(errors.strip().splitlines()) == 1, errors
@@ -347,10 +308,10 @@ def test_what_a_user_gets_wrong_is_one_line_and_no_model(coad, tmp_path, case):
     ],
     ids=["not sorted", "duplicates", "gaps everywhere"],
 )
-def test_bad_times_are_refused_for_windows(coad, tmp_path, times, words):
+def test_bad_times_are_refused_for_windows(run_coad, tmp_path, times, words):
     columns = plant(300)
     columns["t"] = times(columns["t"])
-    write(tmp_path / "plant.parquet", columns)
+    write_parquet(tmp_path / "plant.parquet", columns)
     options = (
         "--s",
         "motor_*",
@@ -364,25 +325,25 @@ def test_bad_times_are_refused_for_windows(coad, tmp_path, times, words):
         tmp_path / "m",
         *QUICK,
     )
-    code, _, errors = coad("fit", tmp_path / "plant.parquet", *options)
+    code, _, errors = run_coad("fit", tmp_path / "plant.parquet", *options)
     assert code == 2
     assert words in errors
     assert len(errors.strip().splitlines()) == 1
 
 
-def test_a_folder_that_is_no_model_is_never_overwritten(coad, home, tmp_path):
+def test_a_folder_that_is_no_model_is_never_overwritten(run_coad, home, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("years of work")
     options = ("--s", "motor_*", "--q", "vib_*", *QUICK)
-    code, _, errors = coad("fit", home / "plant.parquet", *options, "--out", tmp_path / "thesis")
+    code, _, errors = run_coad("fit", home / "plant.parquet", *options, "--out", tmp_path / "thesis")
     assert code == 2
     assert "holds no model" in errors
     assert (tmp_path / "thesis" / "chapter.tex").read_text() == "years of work"
 
 
-def test_an_old_model_stays_if_the_new_one_fails(coad, home, tmp_path, monkeypatch):
+def test_an_old_model_stays_if_the_new_one_fails(run_coad, home, tmp_path, monkeypatch):
     options = (home / "plant.parquet", "--s", "motor_*", "--q", "vib_*", "--out", tmp_path / "m", *QUICK)
-    assert coad("fit", *options)[0] == 0
+    assert run_coad("fit", *options)[0] == 0
     before = {one.name: one.read_bytes() for one in (tmp_path / "m").iterdir()}
 
     def full(*_, **__):
@@ -390,67 +351,73 @@ def test_an_old_model_stays_if_the_new_one_fails(coad, home, tmp_path, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr("coad.learned.folder._write", full)
-        code, _, errors = coad("fit", *options, "--seed", 1)
+        code, _, errors = run_coad("fit", *options, "--seed", 1)
     assert code == 2
     assert "No space left" in errors
     assert {one.name: one.read_bytes() for one in (tmp_path / "m").iterdir()} == before
     assert [one.name for one in tmp_path.iterdir()] == ["m"]
-    assert coad("fit", *options, "--seed", 1)[0] == 0
+    assert run_coad("fit", *options, "--seed", 1)[0] == 0
     assert (tmp_path / "m" / "model.json").read_bytes() != before["model.json"]
 
 
-def test_one_source_or_two_must_be_named(coad, home):
+def test_one_source_or_two_must_be_named(run_coad, home):
     for arguments in (
         ("fit", "--s", "a", "--q", "b"),
         ("fit", home / "plant.parquet", "--s-file", home / "plant.parquet"),
         ("score", home / "model"),
     ):
-        code, _, errors = coad(*arguments)
+        code, _, errors = run_coad(*arguments)
         assert code == 2
         assert "--s-file and --q-file" in errors
-    code, _, errors = coad("score", home / "nothing", home / "plant.parquet")
+    code, _, errors = run_coad("score", home / "nothing", home / "plant.parquet")
     assert code == 2
     assert "coad fit" in errors
-    code, _, errors = coad("evaluate", home / "model", home / "absent.parquet")
+    code, _, errors = run_coad("evaluate", home / "model", home / "absent.parquet")
     assert code == 2
     assert "absent.parquet" in errors
 
 
-def test_a_schema_that_differs_is_named(coad, home, tmp_path):
+def test_a_schema_that_differs_is_named(run_coad, home, tmp_path):
     new = plant(200)
     del new["vib_y"], new["feed"]
-    write(tmp_path / "new.parquet", new)
-    code, _, errors = coad("score", home / "model", tmp_path / "new.parquet", "--out", tmp_path / "s.parquet")
+    write_parquet(tmp_path / "new.parquet", new)
+    code, _, errors = run_coad(
+        "score", home / "model", tmp_path / "new.parquet", "--out", tmp_path / "s.parquet"
+    )
     assert code == 2
     assert "'vib_y', 'feed'" in errors
     new = plant(200)
     new["vib_y"] = ["loud"] * 200
-    write(tmp_path / "new.parquet", new)
-    code, _, errors = coad("score", home / "model", tmp_path / "new.parquet", "--out", tmp_path / "s.parquet")
+    write_parquet(tmp_path / "new.parquet", new)
+    code, _, errors = run_coad(
+        "score", home / "model", tmp_path / "new.parquet", "--out", tmp_path / "s.parquet"
+    )
     assert code == 2
     assert "'vib_y'" in errors
     assert "Traceback" not in errors
     assert [one.name for one in tmp_path.iterdir()] == ["new.parquet"]
 
 
-def test_a_model_whose_layout_was_damaged_is_refused(coad, home, tmp_path):
+def test_a_model_whose_layout_was_damaged_is_refused(run_coad, home, tmp_path):
     import shutil
 
     shutil.copytree(home / "model", tmp_path / "m")
     for text in ("{", '{"format": "coad layout", "layout": {"x": 1}}', "[]"):
         (tmp_path / "m" / "layout.json").write_text(text)
-        code, _, errors = coad("score", tmp_path / "m", home / "plant.parquet", "--out", tmp_path / "s.csv")
+        code, _, errors = run_coad(
+            "score", tmp_path / "m", home / "plant.parquet", "--out", tmp_path / "s.csv"
+        )
         assert code == 2
         assert "layout.json" in errors
     (tmp_path / "m" / "layout.json").unlink()
-    code, _, errors = coad("evaluate", tmp_path / "m", home / "plant.parquet")
+    code, _, errors = run_coad("evaluate", tmp_path / "m", home / "plant.parquet")
     assert code == 2
     assert "layout.json" in errors
 
 
-def test_nothing_but_the_result_is_printed_when_nobody_watches(coad, home, tmp_path, monkeypatch):
+def test_nothing_but_the_result_is_printed_when_nobody_watches(run_coad, home, tmp_path, monkeypatch):
     monkeypatch.setattr("coad.cli._progress._AFTER_SECONDS", 0.0)
-    code, text, errors = coad(
+    code, text, errors = run_coad(
         "score", home / "model", home / "plant.parquet", "--out", tmp_path / "s.parquet"
     )
     assert code == 0

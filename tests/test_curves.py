@@ -46,7 +46,8 @@ def test_the_papers_statements_about_figure_3_hold():
         assert rough.fbeta_hat < ours.fbeta_hat
         assert ours.precision_hat < ours.precision + 0.06  # lower bounds, up to one draw's noise
         assert ours.recall_hat < ours.recall + 0.08
-    assert len(run.claims()) == 3
+    gap = max(best.fbeta - ours.fbeta for ours, best in zip(run.ours, run.supervised, strict=True))
+    assert f"F within {gap:.3f} for every β" in run.claims()[0]
 
 
 def test_recall_grows_with_beta(data):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import os
 import urllib.error
 from pathlib import Path
 
@@ -174,8 +173,8 @@ def test_mnist_files_that_are_not_mnist_are_refused(tmp_path: Path) -> None:
         load_mnist("train", tmp_path)
 
 
-@pytest.mark.skipif("COAD_DATA" not in os.environ, reason="COAD_DATA is not set: MNIST is not at hand")
-def test_the_real_mnist_has_its_known_shape() -> None:
+def test_the_real_mnist_has_its_known_shape(shared_data) -> None:
+    shared_data("mnist")
     images, labels = load_mnist("test", download=False)
     assert images.shape == (10_000, 28, 28)
     assert np.bincount(labels).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]

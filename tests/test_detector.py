@@ -79,12 +79,24 @@ def test_orientation_does_not_turn_a_detector_that_is_known(data):
     assert label[det.fit(s, q).predict(s, q)].mean() > 0.6
 
 
-def test_a_failed_fit_leaves_the_old_state(data):
+def test_a_failed_first_fit_leaves_the_detector_unfitted():
     det = CoincidenceThreshold()
     with pytest.raises(InputError, match="only 9"):
         det.fit(np.arange(9.0), np.arange(9.0))
     with pytest.raises(NotFittedError):
         det.predict(np.arange(9.0), np.arange(9.0))
+
+
+def test_a_failed_fit_leaves_the_old_thresholds(data):
+    s, q, label = data
+    scores = np.abs(s).sum(1), np.abs(q).sum(1)
+    det = CoincidenceThreshold().fit(*scores)
+    before = det.predict(*scores)
+    assert label[before].mean() > 0.6
+    with pytest.raises(InputError, match="only 9"):
+        det.fit(np.arange(9.0), np.arange(9.0))
+    assert det.status_ == "found"
+    np.testing.assert_array_equal(det.predict(*scores), before)
 
 
 def test_fitted_scorers_are_used_as_they_are_and_unfitted_ones_are_cloned(data):

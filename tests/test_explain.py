@@ -56,6 +56,7 @@ def test_the_place_of_the_event_is_named(fitted, method):
     why = explain(det, s[events], q[events], method=method, samples=4, segments=16)
     for side in (why.s, why.q):
         assert side.channel_importance.argmax() == 1
+        assert (side.per_time is None) == (s.ndim == 2)  # a table has no time
         if side.per_time is not None:
             mean = side.per_time.mean(0)
             inside = mean[(slice(8, 13),) * mean.ndim].sum()

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from makers import rows_around_centres
 
 pytest.importorskip("torch")
 
@@ -71,9 +72,7 @@ def test_noise_that_is_held_shows_no_coincidence(times):
 
 
 def test_kinds_are_found_in_readings_that_are_held():
-    rng = RNG(5)
-    kind = rng.choice(4, size=400, p=[0.5, 0.3, 0.15, 0.05])
-    s, q = (3 * rng.normal(size=(4, 4))[kind] + rng.normal(size=(400, 4)) for _ in range(2))
+    s, q, kind = rows_around_centres([0.5, 0.3, 0.15, 0.05], 400, (4,), spread=3, seed=5)
     s, q, rare = s.repeat(9, axis=0), q.repeat(9, axis=0), np.repeat(kind == 3, 9)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", CoadWarning)

@@ -5,6 +5,7 @@ from datetime import datetime
 import numpy as np
 import pandas as pd
 import pytest
+from makers import rows_around_axes
 from scipy.sparse import csr_matrix
 
 pytest.importorskip("torch")
@@ -14,12 +15,9 @@ from coad import CoAD, CoincidenceModes
 from coad.exceptions import CoadWarning, InputError, NotFittedError, UnseenContextWarning
 from coad.learned.training.inputs import as_pair, as_times
 
-KINDS = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [300, 250, 30]))
-
 
 def inputs(offset=0.0, factor=1.0):
-    rng = np.random.default_rng(1)
-    s, q = (4 * np.eye(3)[KINDS] + rng.normal(size=(len(KINDS), 3)) * 0.5 for _ in range(2))
+    s, q, _ = rows_around_axes((300, 250, 30), width=3)
     return factor * s + offset, q
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -310,12 +308,8 @@ def test_spooled_pairs_equal_those_in_memory_and_stay_on_disk(tmp_path):
     assert spooled.windows.n_rows == whole.windows.n_rows == 200
 
 
-DATA = Path(os.environ.get("COAD_DATA", "missing"))
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="COAD_DATA does not name the folder of shared data")
-
-
-@needs_data
-def test_skab_opens_as_34_runs():
+def test_skab_opens_as_34_runs(shared_data):
+    folder = shared_data("skab")
     layout = Layout(
         s="Acc*,Current,Voltage",
         q="Pressure,Temp*,Thermo*,Volume*",
@@ -323,26 +317,24 @@ def test_skab_opens_as_34_runs():
         context="file",
         label="anomaly",
     )
-    pairs = read_pairs([DATA / "skab" / name for name in ("valve1", "valve2", "other")], layout)
+    pairs = read_pairs([folder / name for name in ("valve1", "valve2", "other")], layout)
     assert len(np.unique(pairs.context)) == 34
     assert pairs.s.shape[1:] == pairs.q.shape[1:] == (4,)
     assert set(pairs.label) == {0.0, 1.0}
     assert pairs.time.dtype.kind == "M"
 
 
-@needs_data
-def test_hydraulic_opens_with_its_regimes():
+def test_hydraulic_opens_with_its_regimes(shared_data):
     layout = Layout(
         s="PS*,EPS1", q="TS*,VS1,FS*", context="profile[0],profile[1],profile[3]", label="profile[2]"
     )
-    pairs = read_pairs(DATA / "hydraulic" / "hydraulic_1hz_17sensors.npz", layout)
+    pairs = read_pairs(shared_data("hydraulic") / "hydraulic_1hz_17sensors.npz", layout)
     assert pairs.s.shape == pairs.q.shape == (2205, 7, 60)
     assert set(pairs.label) == {0, 1, 2}
 
 
-@needs_data
-def test_milling_opens_from_csv_matlab_and_hdf5():
-    folder = DATA / "milling"
+def test_milling_opens_from_csv_matlab_and_hdf5(shared_data):
+    folder = shared_data("milling")
     layout = Layout(s="smc*", q="vib_*,ae_*", context="material,DOC,feed", group="cut_no", label="tool_class")
     features = read_pairs(folder / "window_features.csv", layout)
     assert (len(features), features.s.shape[1], features.q.shape[1]) == (9095, 6, 12)

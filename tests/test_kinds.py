@@ -203,20 +203,19 @@ def test_status_columns_that_go_with_a_kind_are_named_and_others_not():
     assert table.counts["pump"][1].sum() == 400
 
 
-def test_holm_never_lowers_a_p_value_and_keeps_their_order():
+def test_holm_multiplies_each_p_value_by_how_many_are_not_below_it_and_keeps_their_order():
     p = np.random.default_rng(0).random(30) ** 3
-    corrected = holm(p)
-    assert (corrected >= p).all()
-    assert (np.diff(corrected[np.argsort(p)]) >= 0).all()
+    slow = [min(1.0, max(other * sum(p >= other) for other in p if other <= one)) for one in p]
+    np.testing.assert_allclose(holm(p), slow)
 
 
 @pytest.mark.parametrize("shape", [(3, 40), (1, 12, 12)], ids=["windows", "images"])
-def test_windows_and_images_have_kinds_too(shape):
+def test_one_shape_in_windows_or_images_is_one_kind(shape):
     rng = np.random.default_rng(0)
     s, q = rng.normal(size=(2, 400, *shape)).astype(np.float32)
     s[:60, 0, 2:9] += 4
     q[:60, 0, 2:9] += 4
     det = CoAD(n_seeds=1, epochs=15, random_state=0).fit(s, q)
     found = find_kinds(det, s, q, flags=np.arange(400) < 60, n_resamples=2)
-    assert len(found.label) == 60
-    assert 1 <= found.n_kinds <= 7
+    assert found.n_kinds == 1
+    assert found.label.tolist() == [0] * 60

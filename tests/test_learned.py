@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from makers import event_rows
 from sklearn.base import clone
 from torch import nn
 
@@ -30,27 +31,18 @@ from coad.thresholds.selection import select_thresholds
 from coad.workflows.model_folder import load
 
 
-def data(n: int = 600, seed: int = 0, rate: float = 0.1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    s, q = rng.normal(size=(2, n, 4))
-    event = rng.random(n) < rate
-    s[event] += 3
-    q[event] -= 3
-    return s, q, event
-
-
 def quick(**changes) -> CoAD:
     return CoAD(**{"n_seeds": 2, "epochs": 60, "random_state": 0, **changes})
 
 
 @pytest.fixture(scope="module")
 def fitted() -> CoAD:
-    s, q, _ = data()
+    s, q, _ = event_rows()
     return quick().fit(s, q)
 
 
 def test_defaults_find_the_events_without_being_told_anything(fitted):
-    s, q, event = data(seed=1)
+    s, q, event = event_rows(seed=1)
     flag = fitted.predict(s, q)
     assert flag.dtype == bool
     assert flag[event].mean() > 0.9
@@ -63,7 +55,7 @@ def test_defaults_find_the_events_without_being_told_anything(fitted):
 
 
 def test_score_is_the_product_and_thresholds_can_be_set_and_tuned(fitted):
-    s, q, event = data(seed=1)
+    s, q, event = event_rows(seed=1)
     view = fitted.at(1.0)
     p_s, p_q = view.confidences(s, q)
     assert np.array_equal(view.score_samples(s, q), p_s * p_q)
@@ -81,7 +73,7 @@ def test_score_is_the_product_and_thresholds_can_be_set_and_tuned(fitted):
 
 
 def test_evaluation_carries_intervals_and_a_p_value(fitted):
-    s, q, event = data(seed=1)
+    s, q, event = event_rows(seed=1)
     result = fitted.evaluate(s, q)
     assert result.status == "found"
     assert result.p_value < 0.01
@@ -94,7 +86,7 @@ def test_evaluation_carries_intervals_and_a_p_value(fitted):
 
 
 def test_no_more_than_all_events_are_found_where_there_are_more_than_in_training(fitted):
-    s, q, event = data(seed=1)
+    s, q, event = event_rows(seed=1)
     often = np.concatenate([np.flatnonzero(event)] * 3 + [np.flatnonzero(~event)])
     result = fitted.evaluate(s[often], q[often])
     assert result.alpha > fitted.alpha_
@@ -110,7 +102,7 @@ def test_no_more_than_all_events_are_found_where_there_are_more_than_in_training
 
 @pytest.mark.parametrize("beta", [0.3, 1.0])
 def test_independent_inputs_are_said_to_be_so_and_nothing_is_flagged(beta):
-    s, q, _ = data(400, rate=0.0)
+    s, q, _ = event_rows(400, rate=0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoadWarning)
         with pytest.warns(NoCoincidenceWarning, match="nothing will be flagged"):
@@ -120,7 +112,7 @@ def test_independent_inputs_are_said_to_be_so_and_nothing_is_flagged(beta):
 
 
 def test_a_list_of_beta_gives_a_detector_for_each():
-    s, q, event = data()
+    s, q, event = event_rows()
     model = quick(beta=[0.3, 1, math.inf]).fit(s, q)
     for beta in (0.3, 1, math.inf):
         flag = model.at(beta).predict(s, q)
@@ -163,7 +155,7 @@ def test_scaling_inside_the_first_layer_changes_no_score(shape, net):
 
 
 def test_frames_and_tensors_give_what_arrays_give(fitted):
-    s, q, _ = data(seed=2)
+    s, q, _ = event_rows(seed=2)
     frame = pd.DataFrame(s, columns=list("abcd"))
     want = fitted.score_samples(s, q)
     assert np.array_equal(fitted.score_samples(frame, torch.from_numpy(q)), want)
@@ -173,7 +165,7 @@ def test_users_own_modules_are_trained_and_alpha_is_found_by_a_pilot():
     def net() -> nn.Module:
         return nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1), nn.Flatten(0))
 
-    s, q, event = data()
+    s, q, event = event_rows()
     model = quick(net=(net(), net)).fit(s, q)
     assert "first run" in model.alpha_how_
     assert model.predict(s, q)[event].mean() > 0.9
@@ -181,7 +173,7 @@ def test_users_own_modules_are_trained_and_alpha_is_found_by_a_pilot():
 
 def test_context_is_measured_within_and_unseen_ones_are_scaled_by_the_pool():
     rng = np.random.default_rng(0)
-    s, q, event = data(900)
+    s, q, event = event_rows(900)
     regime = rng.integers(0, 2, 900)
     # The regime moves both inputs at once: without context it is the strongest coincidence.
     s[:, 0] += 8 * regime
@@ -215,7 +207,7 @@ def test_scaler_rules():
 
 
 def test_same_seed_same_scores_and_the_global_generators_are_untouched():
-    s, q, _ = data(200)
+    s, q, _ = event_rows(200)
     torch_state, numpy_state = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     one, two = (quick(epochs=30, batch_size=160).fit(s, q).score_samples(s, q) for _ in range(2))
     assert np.array_equal(one, two)
@@ -232,7 +224,7 @@ def test_constructor_stores_and_clone_works():
 
 
 def test_fit_goes_on_from_its_checkpoint(tmp_path, caplog):
-    s, q, _ = data(200)
+    s, q, _ = event_rows(200)
     first = quick(epochs=30, checkpoint=tmp_path, batch_size=160).fit(s, q)
     with caplog.at_level(logging.INFO, "coad.learned.training"):
         second = quick(epochs=30, checkpoint=tmp_path, batch_size=160).fit(s, q)
@@ -264,13 +256,13 @@ BAD = [
 
 @pytest.mark.parametrize(("words", "change", "settings"), BAD)
 def test_bad_input_is_a_clear_error(words, change, settings):
-    s, q, _ = data(200)
+    s, q, _ = event_rows(200)
     with pytest.raises(InputError, match=words):
         quick(**settings).fit(*change(s, q))
 
 
 def test_integers_and_small_batches_are_warned_of():
-    s, q, _ = data(300)
+    s, q, _ = event_rows(300)
     with pytest.warns(CoadWarning, match="int64 numbers"):
         quick(epochs=30).fit((s * 100).astype(np.int64), q)
     with pytest.warns(CoadWarning, match=r"holds about 1\.\d anomalies"):
@@ -278,7 +270,7 @@ def test_integers_and_small_batches_are_warned_of():
 
 
 def test_new_rows_of_another_shape_are_refused(fitted):
-    s, q, _ = data(100)
+    s, q, _ = event_rows(100)
     with pytest.raises(InputError, match="fitted on"):
         fitted.predict(s[:, :3], q)
 
@@ -329,7 +321,7 @@ def test_heard_in_an_ensemble_are_only_starts_near_the_best():
 
 
 def test_an_ensemble_keeps_every_good_start_and_is_saved_with_them(tmp_path):
-    s, q, event = data()
+    s, q, event = event_rows()
     det = quick(n_seeds=3, ensemble=True).fit(s, q)
     good = sum(report.status == "ok" for report in det.seeds_)
     own = det.fitted_[1.0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -31,13 +30,6 @@ from coad.research.experiments.milling import (
 from coad.research.figures.milling import fit_sigmoid, wear_figure, write_milling_page
 
 SENSORS = FIELDS[7:]
-
-
-def data_folder() -> Path:
-    root = os.environ.get("COAD_DATA")
-    if not root or not (Path(root) / "milling").is_dir():
-        pytest.skip("COAD_DATA does not point to a folder with milling/")
-    return Path(root) / "milling"
 
 
 def write_mill(path: Path, cuts: int = 167, samples: int = 9000, fields: tuple[str, ...] = FIELDS) -> Path:
@@ -129,8 +121,8 @@ def test_windows_longer_than_every_stable_part_are_refused(tmp_path: Path) -> No
         load_mill_mat(file, table=write_table(tmp_path / "t.csv", cuts=2), window=500)
 
 
-def test_the_published_two_cuts_are_read() -> None:
-    folder = data_folder()
+def test_the_published_two_cuts_are_read(shared_data) -> None:
+    folder = shared_data("milling")
     data = load_mill_mat(folder / "mill_first_two_cuts.mat")
     assert data.pairs.s.shape == (140, 2, 64)  # (6976 - 2496) / 64 windows of each cut
     assert data.pairs.q.shape == (140, 4, 64)
@@ -148,10 +140,12 @@ def test_the_rule_for_the_stable_part_lies_within_the_cut(tmp_path: Path) -> Non
     assert stable_part(np.ones(500)) == (0, 0)
 
 
-def test_wear_between_measurements_gives_the_published_classes() -> None:
+def test_wear_between_measurements_gives_the_published_classes(shared_data) -> None:
     from coad.data.tables import read_columns
 
-    table = read_columns(data_folder() / "labels_with_tool_class.csv", ["VB", "case", "run", "tool_class"])
+    table = read_columns(
+        shared_data("milling") / "labels_with_tool_class.csv", ["VB", "case", "run", "tool_class"]
+    )
     assert np.isnan(table["VB"]).sum() == 21
     classes = tool_class_of(interpolated_wear(table["VB"], table["case"], table["run"]))
     np.testing.assert_array_equal(classes, table["tool_class"])
@@ -160,8 +154,8 @@ def test_wear_between_measurements_gives_the_published_classes() -> None:
 # The table of features.
 
 
-def test_the_feature_table_keeps_regime_cut_label_and_wear() -> None:
-    data = load_milling_features(data_folder())
+def test_the_feature_table_keeps_regime_cut_label_and_wear(shared_data) -> None:
+    data = load_milling_features(shared_data("milling"))
     pairs = data.pairs
     assert len(pairs) == 9095
     assert pairs.s.shape[1] == 6
@@ -175,12 +169,12 @@ def test_the_feature_table_keeps_regime_cut_label_and_wear() -> None:
     np.testing.assert_array_equal(tool_class_of(data.wear[measured]), data.tool_class[measured])
 
 
-def test_thinning_keeps_every_cut() -> None:
-    data = load_milling_features(data_folder(), every=8)
+def test_thinning_keeps_every_cut(shared_data) -> None:
+    data = load_milling_features(shared_data("milling"), every=8)
     assert len(np.unique(data.pairs.group)) == 165
     assert len(data) < 9095 / 7
     with pytest.raises(InputError, match="every"):
-        load_milling_features(data_folder(), every=0)
+        load_milling_features(shared_data("milling"), every=0)
 
 
 # The experiment.

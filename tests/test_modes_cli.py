@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from makers import rows_around_axes
 from typer.testing import CliRunner
 
 import coad
 from coad.__main__ import app
 from coad.exceptions import InputError
-from test_modes import simulated
 
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    s, q, _ = simulated(sizes=(400, 300, 40))
+    s, q, _ = rows_around_axes((400, 300, 40))
     path = tmp_path_factory.mktemp("modes") / "rows.csv"
     names = [f"s{i}" for i in range(4)] + [f"q{i}" for i in range(4)]
     np.savetxt(path, np.column_stack([s, q]), delimiter=",", header=",".join(names), comments="")
@@ -121,6 +121,7 @@ def test_the_table_counts_the_rows_that_are_told_their_mode(table, tmp_path):
     values = np.loadtxt(table, delimiter=",", skiprows=1)
     det = coad.CoincidenceModes(n_seeds=2, random_state=0).fit(values[:, :4], values[:, 4:])
     told = det.predict_mode(values[:, :4], values[:, 4:])
+    assert len(det.modes_) == 3
     assert {mode.mode: mode.rows for mode in det.modes_} == {
         mode.mode: int((told == mode.mode).sum()) for mode in det.modes_
     }

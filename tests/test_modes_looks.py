@@ -8,6 +8,7 @@ from dataclasses import replace
 import naive_modes
 import numpy as np
 import pytest
+from makers import rows_around_centres
 
 import coad
 from coad import CoincidenceModes
@@ -17,6 +18,7 @@ from coad.modes.codes import Codes
 from coad.modes.digest import Digest, band_edges
 from coad.modes.logs import Logs
 from coad.modes.looks import AS_THEY_ARE, looks_at, looks_in_words
+from coad.research.baselines.strategies import f1
 
 
 def rings(seed=0, n=1200, points=64, rate=0.05):
@@ -31,10 +33,6 @@ def rings(seed=0, n=1200, points=64, rate=0.05):
         x = x + 1.5 * fault[:, None] * ring + 0.2 * rng.normal(size=(n, points))
         inputs.append(x[:, None].astype(np.float32))
     return inputs[0], inputs[1], fault
-
-
-def f1(found, truth):
-    return 2 * (found & truth).sum() / (found.sum() + truth.sum())
 
 
 @pytest.mark.parametrize(("channels", "points", "shape"), [(1, 40, False), (3, 25, True), (2, 5, True)])
@@ -91,17 +89,17 @@ def test_bands_cover_every_frequency_once(bins, most):
 def test_what_comes_at_any_place_and_phase_is_found_in_windows():
     s, q, fault = rings()
     det = CoincidenceModes(random_state=0).fit(s, q)
-    assert f1(det.predict(s, q), fault) > 0.9
+    assert f1(fault, det.predict(s, q)) > 0.9
     new_s, new_q, new_fault = rings(1)
-    assert f1(det.predict(new_s, new_q), new_fault) > 0.9
+    assert f1(new_fault, det.predict(new_s, new_q)) > 0.9
     # The same as flat rows.
     flat = s[:, 0], q[:, 0]
     det = CoincidenceModes(random_state=0).fit(*flat)
-    assert f1(det.predict(*flat), fault) > 0.9
+    assert f1(fault, det.predict(*flat)) > 0.9
     assert "s by rows as signals, level" in looks_in_words(det.looks_)
     # Windows beside features that somebody took from the other ones already.
     q = Digest.fit(q)(q)
-    assert f1(CoincidenceModes(random_state=0).fit(s, q).predict(s, q), fault) > 0.9
+    assert f1(fault, CoincidenceModes(random_state=0).fit(s, q).predict(s, q)) > 0.9
 
 
 def test_a_shape_that_always_comes_at_one_place_is_found_too(tmp_path):
@@ -115,7 +113,7 @@ def test_a_shape_that_always_comes_at_one_place_is_found_too(tmp_path):
     s, q = inputs
     det = CoincidenceModes(random_state=0).fit(s, q)
     assert det.looks_[0][0].shape
-    assert f1(det.predict(s, q), kind == 5) > 0.95
+    assert f1(kind == 5, det.predict(s, q)) > 0.95
     det.save(tmp_path / "model")
     again = coad.load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict_mode(s, q), det.predict_mode(s, q))
@@ -175,7 +173,7 @@ def test_kinds_that_differ_by_a_factor_are_found_in_columns_that_span_decades(tm
     s = np.column_stack([s, np.random.default_rng(0).normal(size=len(s))])  # this one stays as it is
     det = CoincidenceModes(random_state=0).fit(s, q)
     assert np.isnan(det.looks_[0][0].floor)[-1]
-    assert f1(det.predict(s, q), rare) > 0.95
+    assert f1(rare, det.predict(s, q)) > 0.95
     s[:3] *= -1  # below 0, where no row of the fit was
     assert np.isfinite(det.score_samples(s, q)).all()
     det.save(tmp_path / "model")
@@ -191,7 +189,7 @@ def test_a_single_column_that_spans_decades_is_seen_by_its_logarithm():
     )
     det = CoincidenceModes(random_state=0).fit(s[:, None], q[:, None])
     assert all(isinstance(step, Logs) for look in det.looks_ for step in look)
-    assert f1(det.predict(s[:, None], q[:, None]), kind == 3) > 0.95
+    assert f1(kind == 3, det.predict(s[:, None], q[:, None])) > 0.95
 
 
 def test_a_speck_of_dust_among_zeros_hardly_moves_the_others():
@@ -209,7 +207,7 @@ def test_of_many_rows_some_tell_the_look_and_all_are_scaled(monkeypatch):
     group = np.arange(len(s)) // 5
     det = CoincidenceModes(random_state=0).fit(s, q, group=group, context=group % 2)
     assert any(isinstance(step, Logs) for step in det.looks_[0])
-    assert f1(det.predict(s, q, context=group % 2), rare) > 0.95
+    assert f1(rare, det.predict(s, q, context=group % 2)) > 0.95
 
 
 def test_logarithms_are_asked_for_where_a_column_spans_decades_only():
@@ -238,7 +236,7 @@ def test_codes_whose_order_means_nothing_tell_kinds_apart(tmp_path):
     s, q = inputs
     det = CoincidenceModes(random_state=0).fit(s, q)
     assert [type(step) for step in det.looks_[0]] == [Codes]
-    assert f1(det.predict(s, q), kind == 4) > 0.95
+    assert f1(kind == 4, det.predict(s, q)) > 0.95
     det.save(tmp_path / "model")
     np.testing.assert_array_equal(coad.load(tmp_path / "model").predict(s, q), det.predict(s, q))
     s[0] = 99  # a code that the fit did not know
@@ -274,13 +272,10 @@ def test_many_columns_are_a_signal_if_neighbours_go_along():
 
 def test_small_images_are_lists_of_pixels_and_large_ones_are_seen_by_convolutions(tmp_path):
     rng = np.random.default_rng(0)
-    kind = rng.choice(4, 900, p=[0.4, 0.3, 0.25, 0.05])
-    s, q = (
-        (2 * rng.normal(size=(4, 1, 6, 5))[kind] + rng.normal(size=(900, 1, 6, 5))).astype(np.float32)
-        for _ in range(2)
-    )
+    s, q, kind = rows_around_centres([0.4, 0.3, 0.25, 0.05], 900, (1, 6, 5), spread=2, seed=0)
+    s, q = s.astype(np.float32), q.astype(np.float32)
     det = CoincidenceModes(random_state=0).fit(s, q)
-    assert f1(det.predict(s, q), kind == 3) > 0.95
+    assert f1(kind == 3, det.predict(s, q)) > 0.95
     assert det.blueprints_[0].input_shape != (1, 6, 5)
     det.save(tmp_path / "model")
     np.testing.assert_array_equal(coad.load(tmp_path / "model").predict_mode(s, q), det.predict_mode(s, q))

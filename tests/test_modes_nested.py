@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from makers import rows_around_centres
 
 import coad
 from coad import CoincidenceModes
@@ -107,9 +108,7 @@ def test_a_direction_that_a_kind_of_few_rows_makes_is_kept_and_one_of_wild_rows_
 
 
 def test_a_kind_of_one_per_cent_is_found_beside_regimes_of_a_third():
-    rng = np.random.default_rng(2)
-    kind = rng.choice(4, 3000, p=[0.33, 0.33, 0.33, 0.01])
-    s, q = (2.8 * rng.normal(size=(4, 6))[kind] + rng.normal(size=(3000, 6)) for _ in range(2))
+    s, q, kind = rows_around_centres([0.33, 0.33, 0.33, 0.01], 3000, (6,), spread=2.8, seed=2)
     flagged = CoincidenceModes(random_state=2).fit(s, q).predict(s, q)
     assert flagged[kind == 3].mean() > 0.9
     assert flagged[kind != 3].mean() < 0.003

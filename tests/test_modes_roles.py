@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from makers import rows_around_centres
 
 from coad import CoincidenceModes
 from coad.exceptions import CoadWarning
@@ -57,10 +58,7 @@ def test_what_is_isolated_in_time_is_rare_above_the_gap_too():
 
 
 def test_a_small_kind_among_regimes_of_different_sizes_is_the_only_rare_one():
-    rng = np.random.default_rng(5)
-    part = np.array([0.5, 0.25, 0.13, 0.1, 0.02])
-    kind = rng.choice(5, 2000, p=part)
-    s, q = (3.0 * rng.normal(size=(5, 5))[kind] + rng.normal(size=(2000, 5)) for _ in range(2))
+    s, q, kind = rows_around_centres([0.5, 0.25, 0.13, 0.1, 0.02], 2000, (5,), spread=3, seed=5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoadWarning)
         det = CoincidenceModes(random_state=0).fit(s, q)

@@ -93,7 +93,9 @@ def test_a_split_does_not_touch_the_global_generator():
 
 def test_groups_are_never_torn_apart():
     pairs = made(group=np.arange(100) % 9)
-    for train, test in pairs.folds(4, by="group", random_state=0):
+    folds = list(pairs.folds(4, by="group", random_state=0))
+    assert len(folds) == 4
+    for train, test in folds:
         assert not set(train.group) & set(test.group)
 
 
@@ -116,6 +118,7 @@ def test_training_windows_share_no_row_with_test_windows():
     n = len(windows)
     pairs = Pairs(np.zeros(n), np.zeros(n), time=np.arange(float(n)), windows=windows)
     train, test = pairs.split(0.25, by="time", n_blocks=8, random_state=0)
+    assert min(len(train), len(test)) > 0
     assert not (train.windows.covered & test.windows.covered).any()
     assert len(train) + len(test) < n
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +18,6 @@ from coad.research.experiments.regimes import (
     scaled_within,
 )
 from coad.research.figures.regimes import write_regimes_page
-
-
-def data_root(name: str) -> Path:
-    root = os.environ.get("COAD_DATA")
-    if not root or not (Path(root) / name).is_dir():
-        pytest.skip(f"COAD_DATA does not point to a folder with {name}/")
-    return Path(root)
 
 
 def write_run(folder: Path, run: str, rows: int = 60, anomaly: range = range(20, 40)) -> None:
@@ -101,8 +93,8 @@ def test_unknown_runs_and_missing_folders_are_named(tmp_path: Path) -> None:
         load_skab(tmp_path)
 
 
-def test_the_published_runs_are_all_read() -> None:
-    data = load_skab(data_root("skab"))
+def test_the_published_runs_are_all_read(shared_data) -> None:
+    data = load_skab(shared_data("skab"))
     assert tuple(dict.fromkeys(data.pairs.group.tolist())) == RUNS
     assert len(RUNS) == 34
     assert 0.33 < data.pairs.label.mean() < 0.37
@@ -124,8 +116,8 @@ def test_the_rig_leaves_out_virtual_sensors_and_names_the_regime(tmp_path: Path)
     )
 
 
-def test_the_published_rig_is_read() -> None:
-    root = data_root("hydraulic")
+def test_the_published_rig_is_read(shared_data) -> None:
+    root = shared_data("hydraulic")
     severe, whichever = load_hydraulic(root), load_hydraulic(root, fault="any")
     assert len(severe.pairs) == 2205
     assert severe.pairs.label.sum() == 492
@@ -145,7 +137,8 @@ def test_scaling_within_regimes_takes_the_regime_out_and_leaves_the_event() -> N
     pairs = Pairs(x, -x, context=level)
     s, q, far_s, far_q = scaled_within(pairs, pairs, regimes=True)
     assert abs(np.corrcoef(s[:, 0], level)[0, 1]) < 0.1
-    assert (s[event, 0] > np.abs(s[~event, 0]).max()).all() or s[event, 0].min() > 2
+    assert s[event, 0].min() > 2
+    assert np.abs(s[~event, 0]).mean() < 1
     np.testing.assert_array_equal(s, far_s)
     np.testing.assert_allclose(q, -s, atol=1e-9)
     np.testing.assert_array_equal(q, far_q)

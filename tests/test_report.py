@@ -3,17 +3,16 @@
 import json
 import math
 import re
-import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import naive
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from makers import HOSTILE, event_rows, scored_pairs, write_parquet
 
 pytest.importorskip("torch")
 pytest.importorskip("plotly")
@@ -21,8 +20,7 @@ pytest.importorskip("plotly")
 from coad import select_thresholds
 from coad.data.layout import Layout
 from coad.events.runs import events_table, find_events
-from coad.learned.estimator import CoAD
-from coad.report.data import RowStore, Scored, read_scored
+from coad.report.data import RowStore, read_scored
 from coad.report.gallery import Usual, describe, draw, shape_kind
 from coad.report.model_page import safe_json_text
 from coad.report.model_report import write_model_report
@@ -32,54 +30,18 @@ from coad.workflows.model_folder import save_model
 from coad.workflows.recipe import Recipe
 from coad.workflows.scoring import Source
 
-HOSTILE = "<script>alert(1)</script>"
 RECIPE = Recipe(Layout(s=("a", HOSTILE), q=("c", "d")))
 
 
 @pytest.fixture(scope="module")
-def model():
-    rng = np.random.default_rng(0)
-    s, q = rng.normal(size=(2, 500, 2))
-    event = rng.random(500) < 0.08
-    s[event] += 4
-    q[event] += 4
-    return CoAD(n_seeds=2, epochs=15, random_state=0).fit(s, q)
-
-
-def scored(n=900, *, shape=(2,), rate=0.06, seed=0, coincide=True, **more):
-    """Pairs as if they had been scored: events in both, noise in each."""
-    rng = np.random.default_rng(seed)
-    event = rng.random(n) < rate
-    p_s, p_q = rng.beta(0.5, 6, size=(2, n))
-    for p in (p_s, p_q):
-        mine = event if coincide else rng.random(n) < rate
-        p[mine] = rng.beta(6, 0.5, size=mine.sum())
-    s, q = RowStore(), RowStore()
-    for store in (s, q):
-        store.add(rng.normal(size=(n, *shape)) + 3 * event.reshape(n, *[1] * len(shape)))
-    names = ("a", HOSTILE) if len(shape) < 2 or shape[0] == 2 else ("image",)
-    known = {
-        "p_s": p_s,
-        "p_q": p_q,
-        "flag": p_s * p_q > 0.5,
-        "s": s,
-        "q": q,
-        "s_names": names,
-        "q_names": names,
-        "first": np.arange(n),
-        "last": np.arange(n),
-        "file": np.zeros(n, dtype=np.int32),
-        "files": ("plant.parquet",),
-        "windows": False,
-        "n_rows": n,
-    }
-    return Scored(**(known | more))
+def model(two_column_model):
+    return two_column_model
 
 
 def with_everything(n=900, seed=0):
     rng = np.random.default_rng(seed)
     code = np.arange(n) // 50 % 3
-    return scored(
+    return scored_pairs(
         n,
         seed=seed,
         time=np.datetime64("2026-03-09T10:00:00", "ns") + np.arange(n) * np.timedelta64(500, "ms"),
@@ -168,7 +130,7 @@ def test_rows_come_back_alike_from_memory_and_from_disk():
 @pytest.mark.parametrize("regimes", [False, True], ids=["plain", "regimes"])
 @pytest.mark.parametrize("beta", [0.0, 0.5, 3.0, math.inf])
 def test_numbers_at_any_thresholds_are_those_of_the_metric(model, regimes, beta):
-    data = with_everything(300) if regimes else scored(300)
+    data = with_everything(300) if regimes else scored_pairs(300)
     study = Study(data, model)
     for t_s, t_q in ((0.3, 0.6), (0.9, 0.05), study.best(1.0)):
         numbers = study.numbers_at(t_s, t_q, beta)
@@ -181,7 +143,7 @@ def test_numbers_at_any_thresholds_are_those_of_the_metric(model, regimes, beta)
 
 @pytest.mark.parametrize("regimes", [False, True], ids=["plain", "regimes"])
 def test_the_thresholds_are_those_that_select_thresholds_finds(model, regimes):
-    data = with_everything(400) if regimes else scored(400)
+    data = with_everything(400) if regimes else scored_pairs(400)
     study = Study(data, model)
     found = select_thresholds(data.p_s, data.p_q, beta=1.0, context=data.code)
     assert study.status == found.status == "found"
@@ -203,7 +165,7 @@ def test_the_surface_holds_the_numbers_of_its_thresholds(model):
 
 def test_thresholds_set_in_the_model_are_kept(model):
     tuned = model.at(1.0).set_threshold(p_s=0.4, p_q=0.7)
-    data = scored(500)
+    data = scored_pairs(500)
     study = Study(data, tuned)
     assert study.flags.tolist() == tuned.decide(data.p_s, data.p_q).tolist()
 
@@ -211,7 +173,7 @@ def test_thresholds_set_in_the_model_are_kept(model):
 def test_a_model_without_coincidence_flags_nothing_whatever_the_data(model):
     blind = model.at(1.0)
     blind.fitted_[1.0].status = "no coincidence"
-    study = Study(scored(500), blind)
+    study = Study(scored_pairs(500), blind)
     assert study.numbers.n_joint == 0
     assert "training found none" in verdict(study)
 
@@ -232,7 +194,7 @@ def test_the_verdict_comes_first_and_says_how_many_how_sure(model, tmp_path):
     ("p", "n", "text"), [(1 / 201, 200, "p < 0.005"), (0.03, 200, "p = 0.03"), (None, 0, "p not computed")]
 )
 def test_the_least_possible_p_value_is_a_bound(model, p, n, text):
-    study = Study(scored(200), model)
+    study = Study(scored_pairs(200), model)
     study.__dict__["test"] = replace(study.test, p_value=p, n_permutations=n)
     assert p_text(study) == text
 
@@ -269,14 +231,17 @@ def test_inputs_of_any_shape_are_drawn(name):
 @pytest.mark.parametrize(
     "data",
     [
-        pytest.param(lambda: scored(), id="bare table"),
+        pytest.param(lambda: scored_pairs(), id="bare table"),
         pytest.param(
-            lambda: scored(shape=(2, 40), windows=True, overlap=2, last=np.arange(900) + 39), id="windows"
+            lambda: scored_pairs(shape=(2, 40), windows=True, overlap=2, last=np.arange(900) + 39),
+            id="windows",
         ),
-        pytest.param(lambda: scored(shape=(12, 12), label=np.zeros(900, dtype=bool)), id="images, labels"),
+        pytest.param(
+            lambda: scored_pairs(shape=(12, 12), label=np.zeros(900, dtype=bool)), id="images, labels"
+        ),
         pytest.param(with_everything, id="everything"),
-        pytest.param(lambda: scored(time=np.arange(900) * 0.1), id="time as numbers"),
-        pytest.param(lambda: scored(60), id="few rows"),
+        pytest.param(lambda: scored_pairs(time=np.arange(900) * 0.1), id="time as numbers"),
+        pytest.param(lambda: scored_pairs(60), id="few rows"),
     ],
 )
 def test_one_page_holds_all_of_it_offline_and_hostile_names_are_text(model, tmp_path, data):
@@ -303,7 +268,7 @@ def test_one_page_holds_all_of_it_offline_and_hostile_names_are_text(model, tmp_
 
 
 def test_where_there_is_nothing_the_page_says_so_and_shows_why(model, tmp_path):
-    data = scored(600, coincide=False, seed=3)
+    data = scored_pairs(600, coincide=False, seed=3)
     study = write_model_report(tmp_path / "r.html", model, RECIPE, data)
     assert study.status == "no coincidence"
     page = page_of(tmp_path / "r.html")
@@ -315,7 +280,7 @@ def test_where_there_is_nothing_the_page_says_so_and_shows_why(model, tmp_path):
 
 
 def test_confidences_without_any_threshold_are_a_page_too(model, tmp_path):
-    data = scored(300)
+    data = scored_pairs(300)
     flat = replace(data, p_s=np.full(300, 0.2))
     study = write_model_report(tmp_path / "r.html", model, RECIPE, flat)
     assert study.status == "no coincidence"
@@ -329,7 +294,7 @@ def test_the_same_data_give_the_same_page(model, tmp_path):
 
 
 def test_a_hundred_thousand_windows_fit_in_ten_megabytes(model, tmp_path):
-    data = scored(100_000, shape=(2, 16), rate=0.05, windows=True, time=np.arange(100_000) * 0.1)
+    data = scored_pairs(100_000, shape=(2, 16), rate=0.05, windows=True, time=np.arange(100_000) * 0.1)
     write_model_report(tmp_path / "r.html", model, RECIPE, data)
     assert (tmp_path / "r.html").stat().st_size < 10_000_000
     assert "fixed random sample" in " ".join(page_of(tmp_path / "r.html").text)
@@ -344,7 +309,7 @@ def test_json_inside_a_script_cannot_end_it():
 
 def test_training_history_is_drawn_where_the_model_has_it(model, tmp_path):
     assert model.history_
-    write_model_report(tmp_path / "r.html", model, RECIPE, scored(300))
+    write_model_report(tmp_path / "r.html", model, RECIPE, scored_pairs(300))
     names = [
         trace.get("name", "") for figure in page_of(tmp_path / "r.html").figures for trace in figure["data"]
     ]
@@ -356,11 +321,10 @@ def test_training_history_is_drawn_where_the_model_has_it(model, tmp_path):
 def files(model, tmp_path_factory):
     """A saved model, data that fit it, and data that do not."""
     folder = tmp_path_factory.mktemp("report")
-    rng = np.random.default_rng(1)
-    event = rng.random(400) < 0.08
-    table = {name: rng.normal(size=400) + 4 * event for name in ("a", HOSTILE, "c", "d")}
-    pq.write_table(pa.table({**table, "bad": event.astype(int)}), folder / "new.parquet")
-    pq.write_table(pa.table({"a": table["a"], "x": table["c"]}), folder / "other.parquet")
+    s, q, event = event_rows(400, (2,), rate=0.08, shift=(4, 4), seed=1)
+    table = dict(zip(("a", HOSTILE, "c", "d"), (*s.T, *q.T), strict=True))
+    write_parquet(folder / "new.parquet", {**table, "bad": event.astype(int)})
+    write_parquet(folder / "other.parquet", {"a": table["a"], "x": table["c"]})
     save_model(model, RECIPE, folder / "model")
     return folder
 
@@ -377,22 +341,10 @@ def test_read_scored_keeps_what_the_model_says_of_every_row(model, files):
     assert data.label.tolist() == [bool(x) for x in table["bad"].to_pylist()]
 
 
-def run(monkeypatch, capsys, *arguments):
-    from coad.__main__ import main
-
-    monkeypatch.setattr(sys, "argv", ["coad", *map(str, arguments)])
-    code = 0
-    try:
-        main()
-    except SystemExit as stop:
-        code = stop.code or 0
-    return code, *capsys.readouterr()
-
-
-def test_the_command_writes_the_page_and_prints_the_verdict(files, tmp_path, monkeypatch, capsys):
+def test_the_command_writes_the_page_and_prints_the_verdict(files, tmp_path, run_coad):
     page = tmp_path / "r.html"
-    code, out, err = run(
-        monkeypatch, capsys, "report", files / "model", files / "new.parquet", "--out", page, "--label", "bad"
+    code, out, err = run_coad(
+        "report", files / "model", files / "new.parquet", "--out", page, "--label", "bad"
     )
     assert code == 0, err
     assert re.match(r"\d+ events?.* in 400 pairs", out)
@@ -416,12 +368,12 @@ def test_the_command_writes_the_page_and_prints_the_verdict(files, tmp_path, mon
         pytest.param(("model",), ["give either one file"], id="no data"),
     ],
 )
-def test_what_a_user_gets_wrong_is_one_line(files, tmp_path, monkeypatch, capsys, arguments, words):
+def test_what_a_user_gets_wrong_is_one_line(files, tmp_path, monkeypatch, run_coad, arguments, words):
     monkeypatch.chdir(tmp_path)
     places = [
         files / one if one in ("model", "nothing") or one.endswith(".parquet") else one for one in arguments
     ]
-    code, _, err = run(monkeypatch, capsys, "report", *places)
+    code, _, err = run_coad("report", *places)
     assert code == 2
     assert err.startswith("coad: ")
     assert err.count("\n") == 1

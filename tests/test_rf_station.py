@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from coad.exceptions import FileError, InputError
-from coad.research.datasets import rf_station
 from coad.research.datasets._rf_physics import DISPERSION, EVENT_KINDS
 from coad.research.datasets.rf_station import CONFUSER_KINDS, load_arrays, paper_transform, simulate
 
@@ -26,7 +25,6 @@ def test_shapes_types_and_label_rate_are_the_papers(data):
     assert 0.17 < data.label.mean() < 0.23
     assert (np.diff(data.time) > 0).all()
     assert "simulated" in data.source
-    assert "simulated" in rf_station.__doc__
 
 
 def test_the_same_seed_gives_the_same_windows_and_another_does_not():

@@ -71,12 +71,8 @@ def test_a_bad_file_in_the_middle_is_named_and_the_rest_is_scored(model, folder,
     assert {name.rsplit("/")[-1] for name in files} == {"part-0.parquet", "part-2.parquet"}
 
 
-def test_the_command_names_the_bad_file_and_does_not_exit_with_0(
-    model, folder, tmp_path, monkeypatch, capsys
-):
+def test_the_command_names_the_bad_file_and_does_not_exit_with_0(model, folder, tmp_path, run_coad):
     import h5py
-
-    from coad.__main__ import main
 
     save_model(model, Recipe(LAYOUT), tmp_path / "model")
     with h5py.File(folder / "part-5.h5", "w") as file:
@@ -84,17 +80,11 @@ def test_the_command_names_the_bad_file_and_does_not_exit_with_0(
             file[name] = values
     whole = (folder / "part-5.h5").read_bytes()
     (folder / "part-4.h5").write_bytes(whole[: len(whole) // 3])
-    monkeypatch.setattr(
-        "sys.argv",
-        ["coad", "score", str(tmp_path / "model"), str(folder), "--out", str(tmp_path / "s.parquet")],
-    )
-    with pytest.raises(SystemExit) as stop:
-        main()
-    assert stop.value.code == 1
-    captured = capsys.readouterr()
-    assert "part-4.h5" in captured.err
-    assert len(captured.err.strip().splitlines()) == 1
-    assert "1,600 rows" in captured.out
+    code, out, err = run_coad("score", tmp_path / "model", folder, "--out", tmp_path / "s.parquet")
+    assert code == 1
+    assert "part-4.h5" in err
+    assert len(err.strip().splitlines()) == 1
+    assert "1,600 rows" in out
     assert pq.read_table(tmp_path / "s.parquet").num_rows == 4 * 199
 
 

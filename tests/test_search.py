@@ -48,6 +48,7 @@ def test_search_with_the_naive_rate_equals_brute_force():
         for beta in BETAS:
             slow = naive.best_value_by_table(s, q, beta=beta, alpha=alpha, naive=True)
             fast = search.maximise(beta=beta, alpha=alpha, naive=True)
+            assert (slow is None) == (fast.joint == 0)
             assert slow is None or fast.fbeta_hat == pytest.approx(slow, abs=1e-12, rel=1e-12)
 
 

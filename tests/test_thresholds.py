@@ -31,8 +31,6 @@ def test_every_promised_field_is_there(result):
     assert 0 < result.precision_hat <= 1
     assert 0 < result.recall_hat <= 1
     assert result.p_value == pytest.approx(1 / 201)
-    assert (result.n_permutations, result.n_shifts) == (200, 200)
-    assert result.interval == result.intervals.fbeta_hat
     low, high = result.interval
     assert low < result.fbeta_hat < high
     assert 0.02 < result.alpha < 0.08
@@ -192,10 +190,11 @@ def test_moving_in_time_keeps_to_the_strata():
     s, q = rng.normal(size=(2, 40))
     code = rng.integers(0, 3, 40)
     grid = ThresholdGrid(PairSearch(s, q, code))
-    for _ in range(5):
-        moved = grid.shifted(rng)
-        assert (moved.sum(1) == grid.cells.sum(1)).all()
-        assert (moved.sum(2) == grid.cells.sum(2)).all()
+    moved = [grid.shifted(rng) for _ in range(5)]
+    for one in moved:
+        assert (one.sum(1) == grid.cells.sum(1)).all()
+        assert (one.sum(2) == grid.cells.sum(2)).all()
+    assert any((one != grid.cells).any() for one in moved)
 
 
 def test_events_scattered_in_time_are_not_a_regime():
@@ -343,4 +342,6 @@ def test_a_few_long_events_are_not_a_regime():
 def test_strings_that_are_numbers_integers_and_lists_are_welcome(data):
     n = 200
     numbers = (data.s[:n] * 10).astype(int)
-    assert coad.select_thresholds(numbers.tolist(), numbers.astype(str)).n_rows == n
+    as_text = coad.select_thresholds(numbers.tolist(), numbers.astype(str))
+    assert as_text.n_rows == n
+    assert as_text == coad.select_thresholds(numbers.astype(float), numbers.astype(float))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from makers import event_rows
 
 from coad.data import atomic
 from coad.exceptions import CoadWarning, FileError, InputError
@@ -26,12 +27,8 @@ from killing import killed
 
 
 def pairs(n: int = 400, seed: int = 0) -> Rows:
-    rng = np.random.default_rng(seed)
-    s, q = rng.normal(size=(2, n, 4)).astype(np.float32)
-    event = rng.random(n) < 0.1
-    s[event] += 3
-    q[event] -= 3
-    return Rows(torch.from_numpy(s), torch.from_numpy(q))
+    s, q, _ = event_rows(n, seed=seed)
+    return Rows(*(torch.from_numpy(x.astype(np.float32)) for x in (s, q)))
 
 
 def duo(seeds=(0,), heads: int = 1) -> Duo:
@@ -79,9 +76,7 @@ def test_training_lowers_the_loss_moves_the_weights_and_separates_the_scores():
     assert moved >= {k for k, p in run.duo.named_parameters() if p.requires_grad}
     p_s, p_q = confidences(run.duo, pairs(seed=9))
     product = (p_s * p_q)[0, :, 0].numpy()
-    event = np.random.default_rng(9)
-    event.normal(size=(2, 400, 4))
-    label = event.random(400) < 0.1
+    _, _, label = event_rows(400, seed=9)
     assert product[label].mean() > 0.6
     assert product[~label].mean() < 0.15
 

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from makers import rows_around_centres
 
 pytest.importorskip("torch")
 
@@ -43,9 +44,8 @@ def spoiled(rows, value, part, rng):
 
 def kinds(seed=0, rows=1500):
     """Three regimes and a rare kind in four columns of either input."""
-    rng = RNG([3, seed])
-    kind = rng.choice(4, size=rows, p=[0.5, 0.3, 0.15, 0.05])
-    return [4 * rng.normal(size=(4, 4))[kind] + rng.normal(size=(rows, 4)) for _ in range(2)], kind == 3
+    s, q, kind = rows_around_centres([0.5, 0.3, 0.15, 0.05], rows, (4,), spread=4, seed=[3, seed])
+    return [s, q], kind == 3
 
 
 def events(seed=0, rows=1500):

@@ -1,0 +1,103 @@
+"""Makers of small data sets that several test files share; fitted models and commands are in conftest.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def event_rows(n=600, shape=(4,), *, rate=0.1, shift=(3, -3), seed=0):
+    """(s, q, event): normal rows, a share of which is shifted in both inputs at once."""
+    rng = np.random.default_rng(seed)
+    s, q = rng.normal(size=(2, n, *shape))
+    event = rng.random(n) < rate
+    s[event] += shift[0]
+    q[event] += shift[1]
+    return s, q, event
+
+
+def rows_around_axes(sizes=(500, 300, 40), *, width=4, noise=0.5, seed=0):
+    """(s, q, kind): rows of a few kinds, each around its own axis in both inputs, in random order."""
+    rng = np.random.default_rng(seed)
+    kind = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    centres = 4 * np.eye(max(width, len(sizes)))[:, :width]
+    s, q = (centres[kind] + noise * rng.normal(size=(len(kind), width)) for _ in range(2))
+    return s, q, kind
+
+
+def rows_around_centres(parts, n, shape, *, spread, seed):
+    """(s, q, kind): a share ``parts[k]`` of the rows is of kind k, around a random centre in each input."""
+    rng = np.random.default_rng(seed)
+    kind = rng.choice(len(parts), n, p=parts)
+    s, q = (
+        spread * rng.normal(size=(len(parts), *shape))[kind] + rng.normal(size=(n, *shape)) for _ in range(2)
+    )
+    return s, q, kind
+
+
+def plant(n=1200, seed=0):
+    """Columns of two motors, two vibrations, events in both, and two settings that last for a while."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=(2, n))
+    event = rng.random(n) < 0.06
+    stretches = -(-n // 50)
+    material = rng.permutation(np.arange(stretches) % 2).repeat(50)[:n]
+    feed = rng.permutation(np.arange(stretches) % 2).repeat(50)[:n] * 0.25
+    return {
+        "t": np.arange(n) * 0.1,
+        "motor_a": a + 4 * event + 3 * material,
+        "motor_b": a + rng.normal(size=n) + 4 * event,
+        "vib_x": b - 4 * event + 3 * material,
+        "vib_y": rng.normal(size=n) + 4 * event,
+        "material": material,
+        "feed": feed,
+        "anomaly": event.astype(int),
+    }
+
+
+def write_parquet(path: Path, columns) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def write_csv(path: Path, columns) -> Path:
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def scored_pairs(n=900, *, shape=(2,), rate=0.06, run=1, seed=0, coincide=True, **more):
+    """Pairs as if a model had scored them: events of ``run`` rows in both inputs, noise in each."""
+    from coad.report.data import RowStore, Scored
+
+    rng = np.random.default_rng(seed)
+    event = np.convolve(rng.random(n) < rate, np.ones(run), "same") > 0
+    p_s, p_q = rng.beta(0.5, 6, size=(2, n))
+    for p in (p_s, p_q):
+        mine = event if coincide else rng.random(n) < rate
+        p[mine] = rng.beta(6, 0.5, size=mine.sum())
+    s, q = RowStore(), RowStore()
+    for store in (s, q):
+        store.add(rng.normal(size=(n, *shape)) + 3 * event.reshape(n, *[1] * len(shape)))
+    names = ("a", HOSTILE) if len(shape) < 2 or shape[0] == 2 else ("image",)
+    known = {
+        "p_s": p_s,
+        "p_q": p_q,
+        "flag": p_s * p_q > 0.5,
+        "s": s,
+        "q": q,
+        "s_names": names,
+        "q_names": names,
+        "first": np.arange(n),
+        "last": np.arange(n),
+        "file": np.zeros(n, dtype=np.int32),
+        "files": ("plant.parquet",),
+        "windows": False,
+        "n_rows": n,
+    }
+    return Scored(**(known | more))
