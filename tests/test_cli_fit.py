@@ -13,7 +13,6 @@ pytest.importorskip("torch")
 from coad.__main__ import main
 from coad.report.model_report import fit_command
 from coad.workflows.model_folder import load_model
-from coad.workflows.recipe import load_model
 
 QUICK = ("--seeds", 1, "--epochs", 25)
 

@@ -14,7 +14,6 @@ import pytest
 pytest.importorskip("torch", reason="the learned mode needs torch")
 
 from coad.exceptions import FileError, InputError
-from coad.research.experiments._learned import DigitRow, folded_pairs
 from coad.research.experiments.digits import RECIPES as DIGITS_RECIPES
 from coad.research.experiments.digits import reproduce_digits
 from coad.research.experiments.images import DigitRow, ImageResult, StartRow, folded_pairs
