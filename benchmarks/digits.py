@@ -22,7 +22,7 @@ def run() -> None:
         ("paper, lr 0.02", {"lr": 2e-2, "preset": "paper"}, False),
         ("paper, lr 0.001", {"lr": 1e-3, "preset": "paper"}, False),
     ):
-        recipe = replace(RECIPES["fast"], n_seeds=STARTS, learning=learning)
+        recipe = replace(RECIPES["fast"], n_starts=STARTS, learning=learning)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CoadWarning)  # what collapsed is counted here
             result = reproduce_digits(recipe=recipe, frontier=frontier)

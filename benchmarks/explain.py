@@ -27,7 +27,7 @@ def run() -> None:
     train = simulate(WINDOWS, random_state=TRAINED)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoadWarning)
-        det = CoAD(**(SETTING | {"n_seeds": SEEDS, "epochs": EPOCHS, "random_state": 0}))
+        det = CoAD(**(SETTING | {"n_starts": SEEDS, "epochs": EPOCHS, "random_state": 0}))
         det.fit(train.s, train.q)
     del train
     lines = [_sorted(det, simulate(WINDOWS, random_state=seed), seed) for seed in JUDGED]

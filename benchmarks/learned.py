@@ -143,7 +143,7 @@ def _plain_loop(s, q, cut: int, nets, batch: int, steps: int, seed: int) -> tupl
 def _fitted(name: str, s, q, seeds: int, batch: int, epochs: int) -> CoAD:
     return CoAD(
         net=name,
-        n_seeds=seeds,
+        n_starts=seeds,
         epochs=epochs,
         batch_size=batch,
         lr=RATE,
@@ -166,7 +166,7 @@ def _scoring() -> str:
         ("rf", 2048, (1, 50), (14, 1000), (rf_net(1, 5, 10, 1, 160), rf_net(14, 15, 20, 5, 540))),
     ):
         s, q = (rng.normal(size=(n, *shape)).astype(np.float32) for shape in (s_shape, q_shape))
-        det = CoAD(net=name, n_seeds=1, epochs=1, alpha=0.2, random_state=0).fit(s[:400], q[:400])
+        det = CoAD(net=name, n_starts=1, epochs=1, alpha=0.2, random_state=0).fit(s[:400], q[:400])
 
         tensors = torch.from_numpy(s), torch.from_numpy(q)
 

@@ -184,7 +184,7 @@ def _time() -> str:
     pairs = rare_digit(8)
     for name, s, q in (("digits", pairs.s, pairs.q), ("simulated, 20,000 rows", *large)):
         took = []
-        for model in (CoAD(random_state=0), CoincidenceModes(random_state=0, n_seeds=4)):
+        for model in (CoAD(random_state=0), CoincidenceModes(random_state=0, n_starts=4)):
             start = time.perf_counter()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", CoadWarning)

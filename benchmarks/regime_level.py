@@ -74,7 +74,7 @@ def _learned(sets: int = 20, n: int = 3000) -> str:
             old, new = slice(None, n), slice(n, None)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", CoadWarning)
-                model = CoAD(n_seeds=2, epochs=60, random_state=seed)
+                model = CoAD(n_starts=2, epochs=60, random_state=seed)
                 model.fit(s[old], q[old], context=None if context is None else context[old])
                 part = None if context is None else context[new]
                 status = model.evaluate(s[new], q[new], part).status

@@ -68,7 +68,7 @@ def _model() -> CoAD:
     event = rng.random(600) < 0.08
     s[event] += 2
     q[event] += 2
-    return CoAD(n_seeds=1, epochs=5, random_state=0).fit(s, q)
+    return CoAD(n_starts=1, epochs=5, random_state=0).fit(s, q)
 
 
 CASES = ((100_000, 0), (100_000, 8), (1_000_000, 0))

@@ -74,7 +74,7 @@ def _f1(case: Case, s: list[str], seed: int) -> float:
     side_q = np.stack([values for name, values in case.columns.items() if name not in s], axis=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoadWarning)
-        model = CoAD(n_seeds=2, epochs=80, random_state=seed).fit(side_s, side_q, context=case.context)
+        model = CoAD(n_starts=2, epochs=80, random_state=seed).fit(side_s, side_q, context=case.context)
     flags = model.predict(side_s, side_q, case.context)
     readings = (flags, ~flags) if case.either_way else (flags,)
     return max(

@@ -69,7 +69,7 @@ def two_column_model():
     from coad import CoAD
 
     s, q, _ = event_rows(500, (2,), rate=0.08, shift=(4, 4))
-    return CoAD(n_seeds=2, epochs=15, random_state=0).fit(s, q)
+    return CoAD(n_starts=2, epochs=15, random_state=0).fit(s, q)
 
 
 @pytest.fixture(scope="session")

@@ -166,4 +166,4 @@ def test_unknown_layouts_and_precisions_are_named():
     x = np.random.default_rng(0).normal(size=(100, 3))
     for setting in ({"memory_format": "nchw"}, {"precision": "float16"}):
         with pytest.raises(InputError, match="must be one of 'auto'"):
-            CoAD(n_seeds=1, epochs=1, **setting).fit(x, x)
+            CoAD(n_starts=1, epochs=1, **setting).fit(x, x)

@@ -27,7 +27,7 @@ def toy(labelled: bool = True, n: int = 400) -> BenchData:
     def split(number, seed):
         return pairs.split(0.3, random_state=np.random.default_rng([seed, number]))
 
-    return BenchData("toy", "planted", split, labelled=labelled, setting={"epochs": 30, "n_seeds": 1})
+    return BenchData("toy", "planted", split, labelled=labelled, setting={"epochs": 30, "n_starts": 1})
 
 
 def test_a_run_that_stopped_goes_on_and_a_changed_setting_starts_anew(tmp_path, monkeypatch):

@@ -61,7 +61,7 @@ def home(tmp_path_factory):
     from coad.data.read import read_pairs
 
     pairs = read_pairs(folder / "plant.parquet", layout)
-    model = CoAD(n_seeds=1, epochs=15, random_state=0).fit(pairs)
+    model = CoAD(n_starts=1, epochs=15, random_state=0).fit(pairs)
     save_model(model, Recipe(layout), folder / "model")
     return folder
 

@@ -14,7 +14,7 @@ from coad.__main__ import main
 from coad.report.model_report import fit_command
 from coad.workflows.model_folder import load_model
 
-QUICK = ("--seeds", 1, "--epochs", 25)
+QUICK = ("--starts", 1, "--epochs", 25)
 
 
 @pytest.fixture(scope="module")
@@ -121,11 +121,11 @@ def test_an_ensemble_is_kept_and_the_report_tells_how_to_fit_it_again(run_coad, 
         "fit",
         home / "plant.parquet",
         *("--s", "motor_*", "--q", "vib_*", "--context", "material", "--out", tmp_path / "model"),
-        *("--seeds", 3, "--epochs", 40, "--ensemble"),
+        *("--starts", 3, "--epochs", 40, "--ensemble"),
     )
     assert code == 0, errors
     model, recipe = load_model(tmp_path / "model")
-    kept = sum(report.status == "ok" for report in model.seeds_)
+    kept = sum(report.status == "ok" for report in model.starts_)
     assert model.fitted_[1.0].scorer_s.net.members == kept > 1
     assert fit_command(recipe, model).endswith("--seed 0 --ensemble")
 
@@ -168,7 +168,7 @@ def test_two_clocks_are_fitted_scored_and_evaluated(run_coad, tmp_path):
 def test_training_from_disk_gives_the_same_model(run_coad, home, tmp_path):
     arguments = (home / "plant.parquet", "--s", "motor_*", "--q", "vib_*", *QUICK)
     for disk in ("never", "always"):
-        code, text, errors = run_coad("fit", *arguments, "--disk", disk, "--out", tmp_path / disk)
+        code, text, errors = run_coad("fit", *arguments, "--out-of-core", disk, "--out", tmp_path / disk)
         assert code == 0, errors
         assert ("trained from disk" in text) == (disk == "always")
         code, _, _ = run_coad(

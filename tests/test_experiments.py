@@ -23,7 +23,7 @@ needs_plotly = pytest.mark.skipif(
     importlib.util.find_spec("plotly") is None, reason="plotly is not installed"
 )
 
-SMALL = dataclasses.replace(DIGITS_RECIPES["fast"], n_seeds=2, epochs=60)
+SMALL = dataclasses.replace(DIGITS_RECIPES["fast"], n_starts=2, epochs=60)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_the_table_counts_what_the_scores_say(digits_result: ImageResult) -> Non
 
 
 def test_the_kept_start_is_the_best_by_validation(digits_result: ImageResult) -> None:
-    assert len(digits_result.starts) == SMALL.n_seeds
+    assert len(digits_result.starts) == SMALL.n_starts
     kept = [row for row in digits_result.starts if row.kept]
     assert len(kept) == 1
     assert kept[0].fbeta_hat == max(row.fbeta_hat for row in digits_result.starts)

@@ -31,7 +31,7 @@ SHAPES = {"table": (4,), "windows": (3, 24), "images": (2, 16, 16)}
 @pytest.fixture(scope="module", params=SHAPES, ids=list(SHAPES))
 def fitted(request):
     s, q = made(SHAPES[request.param])
-    det = CoAD(n_seeds=2, epochs=30, random_state=0).fit(s, q)
+    det = CoAD(n_starts=2, epochs=30, random_state=0).fit(s, q)
     flags = det.predict(s, q)
     assert flags[:EVENTS].mean() > 0.8  # or there is nothing to explain
     return det, s, q, np.flatnonzero(flags[:EVENTS])
@@ -81,7 +81,7 @@ def test_contexts_and_names_are_used():
     s, q = made((4,))
     context = np.arange(N) % 2
     s = s + 50 * context[:, None].astype(np.float32)  # the regime's level is no reason
-    det = CoAD(n_seeds=2, epochs=60, random_state=0).fit(s, q, context=context)
+    det = CoAD(n_starts=2, epochs=60, random_state=0).fit(s, q, context=context)
     names = tuple("abcd")
     pairs = Pairs(s, q, context=context, s_names=names, q_names=names)
     why = explain(det, pairs[:EVENTS])

@@ -513,7 +513,7 @@ def two_kinds(n=900):
 def sorted_desk(tmp_path_factory):
     """A model that knows two kinds, on a desk."""
     s, q, first, second = two_kinds()
-    model = CoAD(n_seeds=4, epochs=60, random_state=0).fit(s, q)
+    model = CoAD(n_starts=4, epochs=60, random_state=0).fit(s, q)
     p_s, p_q = model.confidences(s, q)
     stores = RowStore(), RowStore()
     for store, rows in zip(stores, (s, q), strict=True):

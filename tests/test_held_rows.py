@@ -65,7 +65,7 @@ def test_noise_that_is_held_shows_no_coincidence(times):
         warnings.simplefilter("always", CoadWarning)
         for seed in range(3):
             s, q = RNG([times, seed]).normal(size=(2, 900 // times, 4)).repeat(times, axis=1)
-            model = CoAD(random_state=seed, n_seeds=2, epochs=40).fit(s, q)
+            model = CoAD(random_state=seed, n_starts=2, epochs=40).fit(s, q)
             assert model.status_ == "no coincidence"
             assert set(np.diff(np.sort(model.validation_rows_)) % times) == {0}
     assert any("of the rows repeat the row before in both inputs" in str(one.message) for one in said)

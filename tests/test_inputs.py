@@ -46,7 +46,7 @@ def test_sparse_and_masked_inputs_are_refused():
 
 
 @pytest.mark.parametrize(
-    "model", [CoincidenceModes(steps=40, random_state=0), CoAD(epochs=3, n_seeds=1, random_state=0)]
+    "model", [CoincidenceModes(steps=40, random_state=0), CoAD(epochs=3, n_starts=1, random_state=0)]
 )
 def test_a_table_must_have_the_columns_of_the_fit_in_their_order_also_after_loading(model, tmp_path):
     s, q = (pd.DataFrame(x, columns=list("abc")) for x in inputs())
@@ -66,8 +66,8 @@ def test_a_table_must_have_the_columns_of_the_fit_in_their_order_also_after_load
     [
         ("steps", -5), ("steps", 2.5), ("steps", 0), ("micro_batch", 0), ("batch_size", -1), ("lr", 0), ("lr", -1.0),
         ("lr", np.nan), ("lr", 1e6), ("jitter", -1), ("jitter", 5), ("significance", 0), ("significance", 2),
-        ("max_rare", "a"), ("max_rare", None), ("max_rare", 0), ("n_modes", "x"), ("n_modes", 2.7), ("n_seeds", 0),
-        ("n_seeds", True),
+        ("max_rare", "a"), ("max_rare", None), ("max_rare", 0), ("n_modes", "x"), ("n_modes", 2.7), ("n_starts", 0),
+        ("n_starts", True),
     ],
 )  # fmt: skip
 def test_a_setting_that_makes_no_sense_is_refused_by_name(setting, value):
@@ -99,7 +99,7 @@ def test_no_rows_at_all_are_refused_in_words_that_fit():
 def test_text_is_no_number_as_context_and_dates_can_be_saved(tmp_path):
     s, q = inputs()
     days = np.datetime64("2026-01-01") + np.arange(len(s)) % 2
-    det = CoincidenceModes(steps=40, n_seeds=2, random_state=0).fit(s, q, context=days)
+    det = CoincidenceModes(steps=40, n_starts=2, random_state=0).fit(s, q, context=days)
     det.save(tmp_path / "m")
     assert coad.load(tmp_path / "m").contexts_ == ["2026-01-01", "2026-01-02"]
     with pytest.raises(InputError, match="context holds numbers"):
@@ -137,13 +137,13 @@ def test_regimes_are_not_taken_from_columns_in_another_order():
     kind = rng.permutation(np.repeat([0, 1], 200))
     s = pd.DataFrame({"a": 6.0 * kind + rng.normal(size=400), "b": rng.normal(size=400)})
     q = pd.DataFrame({"c": 6.0 * kind + rng.normal(size=400), "d": rng.normal(size=400)})
-    det = CoincidenceModes(steps=40, n_seeds=2, random_state=0).fit(s, q)
+    det = CoincidenceModes(steps=40, n_starts=2, random_state=0).fit(s, q)
     with pytest.raises(InputError, match="column 0 of s"):
-        CoAD(context=det, epochs=2, n_seeds=1, random_state=0).fit(s[["b", "a"]], q)
+        CoAD(context=det, epochs=2, n_starts=1, random_state=0).fit(s[["b", "a"]], q)
 
 
 @pytest.mark.parametrize(
-    "model", [CoincidenceModes(steps=40, random_state=0), CoAD(epochs=3, n_seeds=1, random_state=0)]
+    "model", [CoincidenceModes(steps=40, random_state=0), CoAD(epochs=3, n_starts=1, random_state=0)]
 )
 def test_rows_in_contexts_that_training_did_not_see_are_counted_in_a_warning(model, recwarn):
     s, q = inputs()

@@ -31,7 +31,7 @@ def made(seed=0):
 @pytest.fixture(scope="module")
 def fitted():
     s, q, kind = made()
-    return CoAD(n_seeds=2, epochs=60, random_state=0).fit(s, q), s, q, kind
+    return CoAD(n_starts=2, epochs=60, random_state=0).fit(s, q), s, q, kind
 
 
 def test_kinds_are_those_that_were_made(fitted):
@@ -215,7 +215,7 @@ def test_one_shape_in_windows_or_images_is_one_kind(shape):
     s, q = rng.normal(size=(2, 400, *shape)).astype(np.float32)
     s[:60, 0, 2:9] += 4
     q[:60, 0, 2:9] += 4
-    det = CoAD(n_seeds=1, epochs=15, random_state=0).fit(s, q)
+    det = CoAD(n_starts=1, epochs=15, random_state=0).fit(s, q)
     found = find_kinds(det, s, q, flags=np.arange(400) < 60, n_resamples=2)
     assert found.n_kinds == 1
     assert found.label.tolist() == [0] * 60

@@ -26,13 +26,13 @@ from coad.learned.net_spec import Conv, NetSpec, preset
 from coad.learned.scaling import MIN_ROWS, Scaler
 from coad.learned.training.duo import Duo
 from coad.learned.training.heads import near_best
-from coad.learned.training.model import Blueprint, SeedReport, fold
+from coad.learned.training.model import Blueprint, StartReport, fold
 from coad.thresholds.selection import select_thresholds
 from coad.workflows.model_folder import load
 
 
 def quick(**changes) -> CoAD:
-    return CoAD(**{"n_seeds": 2, "epochs": 60, "random_state": 0, **changes})
+    return CoAD(**{"n_starts": 2, "epochs": 60, "random_state": 0, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +50,8 @@ def test_defaults_find_the_events_without_being_told_anything(fitted):
     assert fitted.status_ == "found"
     assert 0.05 < fitted.alpha_ < 0.15
     assert "recall head" in fitted.alpha_how_
-    assert {r.status for r in fitted.seeds_} <= {"ok", "worse optimum", "collapsed"}
-    assert any(r.status == "ok" for r in fitted.seeds_)
+    assert {r.status for r in fitted.starts_} <= {"ok", "worse optimum", "collapsed"}
+    assert any(r.status == "ok" for r in fitted.starts_)
 
 
 def test_score_is_the_product_and_thresholds_can_be_set_and_tuned(fitted):
@@ -216,7 +216,7 @@ def test_same_seed_same_scores_and_the_global_generators_are_untouched():
 
 
 def test_constructor_stores_and_clone_works():
-    model = CoAD(beta=[1, 2], net=NetSpec(hidden=(4,)), n_seeds=7)
+    model = CoAD(beta=[1, 2], net=NetSpec(hidden=(4,)), n_starts=7)
     assert clone(model).get_params() == model.get_params()
     assert CoAD(beta=-5).beta == -5
     with pytest.raises(NotFittedError, match="call fit"):
@@ -279,7 +279,7 @@ def test_a_factor_shared_by_a_third_of_the_rows_is_called_a_regime_and_not_an_an
     rng = np.random.default_rng(0)
     regime = rng.random(900) < 0.4
     s, q = rng.normal(size=(2, 900, 3)) + 4 * regime[:, None]
-    det = CoAD(epochs=30, n_seeds=1, random_state=0).fit(s, q)
+    det = CoAD(epochs=30, n_starts=1, random_state=0).fit(s, q)
     assert det.status_ == "shared regime suspected"
     assert det.evaluate(s, q).status == "shared regime suspected"
 
@@ -313,7 +313,7 @@ def test_members_folded_together_give_the_mean_logit_of_each(source, shape):
 
 def test_heard_in_an_ensemble_are_only_starts_near_the_best():
     def report(seed, status, f):
-        return SeedReport(seed, status, f, 1.0, 1.0, 0.1, 0.1, 1, 1)
+        return StartReport(seed, status, f, 1.0, 1.0, 0.1, 0.1, 1, 1)
 
     table = [report(0, "ok", 0.9), report(1, "worse optimum", 0.82), report(2, "worse optimum", 0.7)]
     assert near_best([*table, report(3, "collapsed", 0.89)], 0) == {0, 1}
@@ -322,8 +322,8 @@ def test_heard_in_an_ensemble_are_only_starts_near_the_best():
 
 def test_an_ensemble_keeps_every_good_start_and_is_saved_with_them(tmp_path):
     s, q, event = event_rows()
-    det = quick(n_seeds=3, ensemble=True).fit(s, q)
-    good = sum(report.status == "ok" for report in det.seeds_)
+    det = quick(n_starts=3, ensemble=True).fit(s, q)
+    good = sum(report.status == "ok" for report in det.starts_)
     own = det.fitted_[1.0]
     assert own.scorer_s.net.members == own.scorer_q.net.members == good > 1
     assert det.predict(s, q)[event].mean() > 0.9

@@ -224,7 +224,7 @@ def test_f1_of_nothing_called_is_zero() -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_sharp_tools_are_read_as_healthy_whichever_half_was_learned(tmp_path: Path, seed: int) -> None:
     file = made_data(tmp_path / "made.csv")
-    run = run_milling(1, data=file, n_seeds=2, epochs=120, every=4, methods=["regimes"], random_state=seed)
+    run = run_milling(1, data=file, n_starts=2, epochs=120, every=4, methods=["regimes"], random_state=seed)
     assert run.rows[0].f1 > 0.8  # all anomalous: 0.74
     assert run.anomaly[run.judged.wear > 0.4].mean() > run.anomaly[run.judged.wear < 0.1].mean() + 0.1
 
@@ -232,7 +232,7 @@ def test_sharp_tools_are_read_as_healthy_whichever_half_was_learned(tmp_path: Pa
 def test_where_sharp_tools_draw_more_current_the_reading_is_wrong(tmp_path: Path) -> None:
     """The reading rests on motor current alone, not on labels: turn the physics over and it fails."""
     file = made_data(tmp_path / "made.csv", flip=True)
-    run = run_milling(1, data=file, n_seeds=2, epochs=120, every=4, methods=["regimes"])
+    run = run_milling(1, data=file, n_starts=2, epochs=120, every=4, methods=["regimes"])
     assert run.rows[0].f1 < 0.5
 
 
@@ -242,7 +242,7 @@ def test_labels_do_not_change_what_is_called_anomalous(tmp_path: Path) -> None:
     swapped = [line.rsplit(",", 2) for line in lines[1:]]
     other = tmp_path / "other.csv"
     other.write_text("\n".join([lines[0], *(f"{a},{1 - int(b)},{c}" for a, b, c in swapped)]) + "\n")
-    one, two = (run_milling(1, data=path, n_seeds=1, epochs=20, every=4) for path in (file, other))
+    one, two = (run_milling(1, data=path, n_starts=1, epochs=20, every=4) for path in (file, other))
     np.testing.assert_array_equal(one.anomaly, two.anomaly)
     assert [row.flagged for row in one.rows] == [row.flagged for row in two.rows]
 
@@ -250,7 +250,7 @@ def test_labels_do_not_change_what_is_called_anomalous(tmp_path: Path) -> None:
 def test_the_original_file_runs_through_the_same_experiment(tmp_path: Path) -> None:
     file = write_mill(tmp_path / "mill.mat", cuts=40, samples=600)
     write_table(tmp_path / "labels_with_tool_class.csv", cuts=40)
-    run = run_milling(1, data=file, n_seeds=1, epochs=2, methods=["regimes"])
+    run = run_milling(1, data=file, n_starts=1, epochs=2, methods=["regimes"])
     assert run.judged.pairs.s.shape[1:] == (2, 64)
     assert "raw windows of 64 samples from 39 cuts" in run.source
     assert np.isfinite(run.anomaly).all()

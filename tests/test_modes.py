@@ -192,7 +192,7 @@ def test_discovered_regimes_serve_as_context_of_the_binary_method(fitted_modes, 
     rng = np.random.default_rng(3)
     event = rng.random(len(s)) < 0.06
     s, q = s + 2.5 * event[:, None] * [0, 0, 0, 1], q - 2.5 * event[:, None] * [0, 0, 0, 1]
-    model = CoAD(context=det, epochs=60, n_seeds=2, random_state=0).fit(s, q)
+    model = CoAD(context=det, epochs=60, n_starts=2, random_state=0).fit(s, q)
     assert set(model.contexts_) == {mode.mode for mode in det.modes_ if mode.role == "regime"}
     flagged = model.predict(s, q)
     assert flagged[event].mean() > 0.7
@@ -210,7 +210,7 @@ def test_discovered_regimes_serve_as_context_of_the_binary_method(fitted_modes, 
 def test_independent_noise_has_an_empty_catalogue(seed):
     s, q = np.random.default_rng(seed).normal(size=(2, 500, 3))
     with pytest.warns(NoCoincidenceWarning, match="no coincident modes"):
-        det = CoincidenceModes(steps=40, n_seeds=2, random_state=seed).fit(s, q)
+        det = CoincidenceModes(steps=40, n_starts=2, random_state=seed).fit(s, q)
     assert len(det.modes_) == 0
     assert (det.predict_mode(s, q) == -1).all()
     assert not det.predict(s, q).any()
@@ -223,7 +223,7 @@ def test_slow_inputs_that_share_nothing_are_said_to_be_slow():
     with pytest.warns(
         CoadWarning, match=r"\d\d% of the coincidence is left if one input is moved in time.*--group"
     ):
-        CoincidenceModes(steps=80, n_seeds=3, random_state=0).fit(*walks)
+        CoincidenceModes(steps=80, n_starts=3, random_state=0).fit(*walks)
 
 
 def test_waveforms_and_a_known_context_are_accepted():
@@ -231,7 +231,7 @@ def test_waveforms_and_a_known_context_are_accepted():
     kind = rng.random(400) < 0.3
     wave = np.sin(np.arange(32))
     s, q = (rng.normal(size=(400, 1, 32)) + 3 * kind[:, None, None] * wave for _ in range(2))
-    det = CoincidenceModes(steps=60, n_seeds=3, random_state=0, n_modes=4)
+    det = CoincidenceModes(steps=60, n_starts=3, random_state=0, n_modes=4)
     context = np.arange(400) % 2
     det.fit(coad.Pairs(s, q, context=context))
     label = det.predict_mode(s, q, context)
@@ -246,7 +246,7 @@ def test_waveforms_and_a_known_context_are_accepted():
         ({"n_modes": 1}, "at least 2 modes"),
         ({"n_modes": 100}, "too few for 100 modes"),
         ({"max_rare": 0.0}, "max_rare"),
-        ({"n_seeds": 0}, "n_seeds"),
+        ({"n_starts": 0}, "n_starts"),
     ],
     ids=["one mode", "too many modes", "max_rare", "no seeds"],
 )
@@ -261,7 +261,7 @@ def test_data_that_cannot_work_are_refused():
     with pytest.raises(InputError, match="same"):
         CoincidenceModes().fit(s, s)
     with pytest.warns(CoadWarning) as caught:
-        CoincidenceModes(steps=2, n_seeds=2, batch_size=100, random_state=0).fit(s, s[:, :2] - 2 * s[:, 2:])
+        CoincidenceModes(steps=2, n_starts=2, batch_size=100, random_state=0).fit(s, s[:, :2] - 2 * s[:, 2:])
     text = " ".join(str(one.message) for one in caught)
     assert "s determines q exactly" in text
     assert "use batch_size of 800 or more" in text
@@ -275,7 +275,7 @@ def test_data_that_cannot_work_are_refused():
         CoincidenceModes().predict(s, q)
     copied = np.column_stack([s, s[:, 0], np.ones(len(s))])
     with pytest.warns(CoadWarning) as caught:
-        CoincidenceModes(steps=2, n_seeds=2, random_state=0).fit(copied, q)
+        CoincidenceModes(steps=2, n_starts=2, random_state=0).fit(copied, q)
     text = " ".join(str(one.message) for one in caught)
     assert "repeat another" in text
     assert "1 constant column " in text

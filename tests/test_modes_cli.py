@@ -24,7 +24,7 @@ def table(tmp_path_factory):
 
 def made(table, model, command="modes", *more):
     """A catalogue of the table, by two networks; what the command printed."""
-    names = ["--s", "s*", "--q", "q*", "--seeds", "2", "--out", str(model)]
+    names = ["--s", "s*", "--q", "q*", "--starts", "2", "--out", str(model)]
     found = CliRunner().invoke(app, [command, str(table), *names, *more])
     assert found.exit_code == 0, found.output
     return found
@@ -119,7 +119,7 @@ def test_a_role_is_overruled_from_the_command_line(table, tmp_path):
 
 def test_the_table_counts_the_rows_that_are_told_their_mode(table, tmp_path):
     values = np.loadtxt(table, delimiter=",", skiprows=1)
-    det = coad.CoincidenceModes(n_seeds=2, random_state=0).fit(values[:, :4], values[:, 4:])
+    det = coad.CoincidenceModes(n_starts=2, random_state=0).fit(values[:, :4], values[:, 4:])
     told = det.predict_mode(values[:, :4], values[:, 4:])
     assert len(det.modes_) == 3
     assert {mode.mode: mode.rows for mode in det.modes_} == {
@@ -141,7 +141,7 @@ def test_arrays_of_few_values_a_row_are_columns_and_of_many_a_signal(table, tmp_
     values = np.loadtxt(table, delimiter=",", skiprows=1)
     np.savez(tmp_path / "x.npz", s=values[:, :4], q=values[:, 4:])
     made = CliRunner().invoke(
-        app, ["modes", str(tmp_path / "x.npz"), "--seeds", "2", "--yes", "--out", str(tmp_path / "m")]
+        app, ["modes", str(tmp_path / "x.npz"), "--starts", "2", "--yes", "--out", str(tmp_path / "m")]
     )
     assert made.exit_code == 0, made.output
     assert "only one way" in made.output
@@ -162,7 +162,7 @@ def test_columns_are_proposed_for_rows_with_gaps_if_these_are_dropped_or_filled(
     run = CliRunner().invoke
     for policy in ("drop", "mean"):
         out = str(tmp_path / policy)
-        found = run(app, ["modes", str(path), "--missing", policy, "--seeds", "2", "--yes", "--out", out])
+        found = run(app, ["modes", str(path), "--missing", policy, "--starts", "2", "--yes", "--out", out])
         assert found.exit_code == 0, found.output
         assert "proposed: --s" in found.output
     refused = run(app, ["modes", str(path), "--yes", "--out", str(tmp_path / "x")])

@@ -62,7 +62,9 @@ def test_a_little_overlap_with_each_of_many_pieces_is_none():
 def test_likeness_and_merging_agree_with_loops(seed):
     rng = np.random.default_rng(seed)
     a, b = rng.dirichlet(np.full(4, 0.3), size=(2, 3, 12))
-    np.testing.assert_allclose(consensus.alike(a, b), naive_modes.alike(a.tolist(), b.tolist()), atol=1e-6)
+    np.testing.assert_allclose(
+        consensus.coassociation(a, b), naive_modes.alike(a.tolist(), b.tolist()), atol=1e-6
+    )
     sure = rng.dirichlet(np.full(5, 0.05), size=60)
     group = merging.merge_overlapping(sure, 0.06)
     found = [np.flatnonzero(group == g).tolist() for g in range(group.max() + 1)]
@@ -73,10 +75,10 @@ def test_rows_that_are_alike_in_one_input_only_are_not_grouped():
     kind = np.repeat([0, 1, 2], 40)
     a = np.eye(3)[np.minimum(kind, 1)][None]  # s cannot tell 1 from 2
     b = np.eye(3)[kind][None]
-    label = consensus.groups(consensus.alike(a, b), 3, 5)
+    label = consensus.groups(consensus.coassociation(a, b), 3, 5)
     assert [len(np.unique(label[kind == k])) for k in range(3)] == [1, 1, 1]
     assert len(np.unique(label)) == 3
-    assert (consensus.groups(consensus.alike(a, b), 3, 41) == -1).all()
+    assert (consensus.groups(consensus.coassociation(a, b), 3, 41) == -1).all()
 
 
 def test_a_mode_that_a_member_cut_in_pieces_is_still_stable():
@@ -139,7 +141,9 @@ def test_corners_where_two_kinds_meet_by_chance_are_no_candidates():
     a, b = (np.tile(np.eye(2)[x.astype(int)], (members, 1, 1)) for x in (s, q))
     near_s, near_q = consensus.nearness(a, b, 2 * s + q)
     assert evidence.coincident(near_s, near_q).tolist() == [True, False, False, True]
-    labels = pipeline._candidates(a, b, consensus.together(a, b), 4, np.arange(n) % members, None, rng)
+    labels = pipeline._candidates(
+        a, b, consensus.log_coincidence_ratio(a, b), 4, np.arange(n) % members, None, rng
+    )
     assert set(labels[s != q]) == {-1}
     assert len(set(labels[s & q])) == len(set(labels[~s & ~q])) == 1
 

@@ -13,7 +13,8 @@ pytest.importorskip("torch")
 
 import coad
 from coad.exceptions import FileError
-from coad.learned.folder import FORMAT_VERSION, _checksum
+from coad.learned.folder import _checksum
+from coad.learned.formats import FORMAT_VERSION
 from coad.workflows.model_folder import load_model
 from coad.workflows.scoring import Source, score_files
 

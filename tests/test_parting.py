@@ -18,8 +18,8 @@ from coad.learned.training.duo import Rows
 from coad.learned.training.model import Blueprint, fold
 from coad.learned.training.parting import part
 from coad.learned.training.plan import Plan
-from coad.learned.training.seeds import build_duo
 from coad.learned.training.settings import Settings
+from coad.learned.training.starts import build_duo
 from coad.learned.training.trainer import Trainer
 from killing import killed
 
@@ -88,7 +88,7 @@ def test_a_frontier_is_the_same_twice_and_after_an_interruption(tmp_path):
     s, q = rows.s.numpy(), rows.q.numpy()
 
     def fit(folder):
-        return CoAD(beta=[0.5, 2], net=SPEC, n_seeds=2, epochs=12, random_state=0, checkpoint=folder).fit(
+        return CoAD(beta=[0.5, 2], net=SPEC, n_starts=2, epochs=12, random_state=0, checkpoint=folder).fit(
             s, q
         )
 
@@ -108,7 +108,7 @@ import coad.learned.training.parting as parting
 import test_parting as t
 parting._EPOCHS = 1.0  # long enough alone to be killed there
 rows = t.windows(400)
-det = t.CoAD(beta=[0.5, 2], net=t.SPEC, n_seeds=2, epochs=25, random_state=0, checkpoint=sys.argv[1],
+det = t.CoAD(beta=[0.5, 2], net=t.SPEC, n_starts=2, epochs=25, random_state=0, checkpoint=sys.argv[1],
              checkpoint_seconds=0.0)
 det.fit(rows.s.numpy(), rows.q.numpy())
 det.save(sys.argv[1] + "/model")

@@ -158,7 +158,7 @@ def test_scaling_learns_from_the_training_rows_only() -> None:
 
 def test_the_leak_is_found_within_regimes_of_a_made_rig(tmp_path: Path) -> None:
     write_rig(tmp_path / "hydraulic_1hz_17sensors.npz", cycles=480)
-    run = run_regimes(["hydraulic"], data=tmp_path, splits=1, n_seeds=2, epochs=60)
+    run = run_regimes(["hydraulic"], data=tmp_path, splits=1, n_starts=2, epochs=60)
     by = {row.method: row for row in run.rows}
     assert by["regimes"].f1 > 0.9
     assert run.hydraulic_flags is not None

@@ -30,7 +30,7 @@ def rows(n, seed, start=0.0):
 def model():
     parts = [read_pairs(rows(1200, seed), LAYOUT) for seed in range(2)]
     s, q = (np.concatenate([getattr(part, side) for part in parts]) for side in "sq")
-    return CoAD(n_seeds=1, epochs=15, random_state=0).fit(s, q)
+    return CoAD(n_starts=1, epochs=15, random_state=0).fit(s, q)
 
 
 @pytest.fixture

@@ -317,7 +317,7 @@ def test_a_fit_does_not_load_torchs_compiler():
         "import sys, numpy as np, warnings; warnings.simplefilter('ignore')\n"
         "from coad import CoAD\n"
         "x = np.random.default_rng(0).normal(size=(200, 3))\n"
-        "CoAD(n_seeds=1, epochs=2, random_state=0).fit(x, x)\n"
+        "CoAD(n_starts=1, epochs=2, random_state=0).fit(x, x)\n"
         "assert 'torch._dynamo' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)

@@ -130,7 +130,7 @@ def test_both_methods_find_what_they_would_find_without_wild_values(value, part,
     s, q, u, v = (spoiled(x, value, part, rng) for x in (s, q, u, v))
     s[0] = u[0] = value
     s = pd.DataFrame(s, columns=list("abcd"))
-    modes, binary = CoincidenceModes(random_state=0), CoAD(random_state=0, epochs=40, n_seeds=2)
+    modes, binary = CoincidenceModes(random_state=0), CoAD(random_state=0, epochs=40, n_starts=2)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", CoadWarning)
         modes.fit(s, q)

@@ -209,7 +209,7 @@ class Explorer:
                 "null": None if null is None else np.round(null.null_fbeta_hat, 4),
                 "observed": None if study.test.candidate is None else study.test.candidate.fbeta_hat,
                 "checks": checks_table(study)[1],
-                "seeds": [asdict(one) | {"kept": one.seed in own.kept} for one in own.seeds],
+                "seeds": [asdict(one) | {"kept": one.seed in own.ensemble} for one in own.starts],
                 "history": [line._asdict() for line in history_lines(self.model)],
                 "kinds": self.kinds(),
             }

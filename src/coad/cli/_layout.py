@@ -34,7 +34,7 @@ class Align(StrEnum):
     hold = "hold"
 
 
-class Disk(StrEnum):
+class OutOfCore(StrEnum):
     """Where the training data live."""
 
     auto = "auto"
@@ -72,8 +72,8 @@ LabelOption = Annotated[
 ]
 MissingOption = Annotated[Missing, typer.Option(help="Rows with missing values.")]
 SeedOption = Annotated[int, typer.Option(help="Seed of everything random.")]
-DiskOption = Annotated[
-    Disk, typer.Option(help="Train from disk: if the data do not fit in memory, always, never.")
+OutOfCoreOption = Annotated[
+    OutOfCore, typer.Option(help="Train from disk: if the data do not fit in memory, always, never.")
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Take the proposed columns without asking.")]
 

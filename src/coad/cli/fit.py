@@ -14,14 +14,14 @@ from coad.cli._layout import (
     Align,
     AlignOption,
     ContextBlocksOption,
-    Disk,
-    DiskOption,
     FileArgument,
     GroupOption,
     LabelOption,
     MaxGapOption,
     Missing,
     MissingOption,
+    OutOfCore,
+    OutOfCoreOption,
     OutputOption,
     QFileOption,
     QOption,
@@ -86,7 +86,7 @@ def fit(
     missing: MissingOption = Missing.error,
     beta: Annotated[float, typer.Option(help="0 asks for precision, inf for recall.")] = 1.0,
     alpha: Annotated[str, typer.Option(help="Anomaly rate in (0, 0.5], or auto.")] = "auto",
-    seeds: Annotated[int, typer.Option(help="Independent trainings; the best is kept.")] = 4,
+    starts: Annotated[int, typer.Option(help="Independent trainings; the best is kept.")] = 4,
     ensemble: Annotated[
         bool,
         typer.Option("--ensemble", help="Keep every training that ended near the best; they score together."),
@@ -99,7 +99,7 @@ def fit(
             help="One head; one head within discovered regimes; a catalogue of modes; or by held-out evidence."
         ),
     ] = Method.binary,
-    disk: DiskOption = Disk.auto,
+    out_of_core: OutOfCoreOption = OutOfCore.auto,
     yes: YesOption = False,
 ) -> None:
     """Learn from two inputs without labels, and say what was found."""
@@ -130,7 +130,15 @@ def fit(
         max_gap=max_gap,
     )
     training = Training(
-        beta, rate, seeds, epochs, seed, split.value, disk.value, verbose=on_terminal(), ensemble=ensemble
+        beta,
+        rate,
+        starts,
+        epochs,
+        seed,
+        split.value,
+        out_of_core.value,
+        verbose=on_terminal(),
+        ensemble=ensemble,
     )
     wanted = method.value
     if method is Method.auto:

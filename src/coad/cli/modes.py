@@ -11,14 +11,14 @@ from coad.cli._layout import (
     Align,
     AlignOption,
     ContextBlocksOption,
-    Disk,
-    DiskOption,
     FileArgument,
     GroupOption,
     LabelOption,
     MaxGapOption,
     Missing,
     MissingOption,
+    OutOfCore,
+    OutOfCoreOption,
     OutputOption,
     QFileOption,
     QOption,
@@ -59,9 +59,9 @@ def modes(
     missing: MissingOption = Missing.error,
     n_modes: Annotated[int | None, typer.Option(help="Modes to start with; default: 40 or fewer.")] = None,
     max_rare: Annotated[float, typer.Option(help="A larger mode is never called rare.")] = 0.1,
-    seeds: Annotated[int, typer.Option(help="Networks; a mode must come back in most of them.")] = 6,
+    starts: Annotated[int, typer.Option(help="Networks; a mode must come back in most of them.")] = 6,
     seed: SeedOption = 0,
-    disk: DiskOption = Disk.auto,
+    out_of_core: OutOfCoreOption = OutOfCore.auto,
     yes: YesOption = False,
 ) -> None:
     """Find every regime and every rare kind that two inputs share, without labels."""
@@ -94,5 +94,7 @@ def modes(
         stride=stride,
         max_gap=max_gap,
     )
-    training = Training(seeds=seeds, seed=seed, split="auto", disk=disk.value, verbose=on_terminal())
+    training = Training(
+        starts=starts, seed=seed, split="auto", out_of_core=out_of_core.value, verbose=on_terminal()
+    )
     fit_and_show(source, layout, output, clocks, training, max_rare=max_rare, n_modes=n_modes, page=page)

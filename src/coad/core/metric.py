@@ -170,7 +170,7 @@ class Moments:
 
 
 @contextmanager
-def undefined_is_no_news() -> Iterator[None]:
+def ignore_undefined() -> Iterator[None]:
     """Keep quiet about undefined values, where many strata or resamples make them a matter of course."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)

@@ -137,21 +137,21 @@ def check_alpha(alpha: float | str) -> float | None:
     return check_rate(alpha)
 
 
-def check_level(level: float) -> float:
+def check_significance(significance: float) -> float:
     """A significance level, strictly between 0 and 1."""
-    if not (_is_number(level) and 0.0 < float(level) < 1.0):
-        raise InputError(f"level must lie between 0 and 1, not {level!r}")
-    return float(level)
+    if not (_is_number(significance) and 0.0 < float(significance) < 1.0):
+        raise InputError(f"significance must lie between 0 and 1, not {significance!r}")
+    return float(significance)
 
 
-def check_permutations(n_permutations: int, level: float) -> None:
-    """So many shuffles that the p-value can fall below the level, or none."""
+def check_permutations(n_permutations: int, significance: float) -> None:
+    """So many shuffles that the p-value can fall below the significance, or none."""
     if not (isinstance(n_permutations, (int, np.integer)) and n_permutations >= 0):
         raise InputError(f"n_permutations must be a whole number, 0 or more, not {n_permutations!r}")
-    if 0 < n_permutations < 1 / level - 1:
+    if 0 < n_permutations < 1 / significance - 1:
         raise InputError(
-            f"{n_permutations} permutations cannot reach a p-value of {level:g}; "
-            f"take {math.ceil(1 / level - 1)} or more, or 0 for no test"
+            f"{n_permutations} permutations cannot reach a p-value of {significance:g}; "
+            f"take {math.ceil(1 / significance - 1)} or more, or 0 for no test"
         )
 
 

@@ -142,7 +142,7 @@ def explain(
     >>> rng = np.random.default_rng(0)
     >>> s, q = rng.normal(size=(2, 600, 3))
     >>> s[:60, 1] += 4; q[:60, 2] -= 4
-    >>> det = CoAD(epochs=60, n_seeds=2, random_state=0).fit(s, q)
+    >>> det = CoAD(epochs=60, n_starts=2, random_state=0).fit(s, q)
     >>> why = explain(det, s[:60], q[:60])
     >>> int(why.s.channel_importance.argmax()), int(why.q.channel_importance.argmax())
     (1, 2)
@@ -191,7 +191,7 @@ def deletion_test(
     >>> rng = np.random.default_rng(0)
     >>> s, q = rng.normal(size=(2, 600, 5))
     >>> s[:60, 1] += 4; q[:60, 2] -= 4
-    >>> det = CoAD(epochs=60, n_seeds=2, random_state=0).fit(s, q)
+    >>> det = CoAD(epochs=60, n_starts=2, random_state=0).fit(s, q)
     >>> deletion_test(det, s[:60], q[:60], fraction=0.2).share > 0.9
     True
     """

@@ -43,11 +43,11 @@ class CrossTable:
     associations: list[Association]
 
 
-def cross_table(label: Any, status: Mapping[str, Any], *, level: float = 0.05) -> CrossTable:
+def cross_table(label: Any, status: Mapping[str, Any], *, significance: float = 0.05) -> CrossTable:
     """Compare the kinds of events with status columns (one value an event), the strongest associations first.
 
     Noise (-1) is compared like a kind. Numbers with many values are cut into fifths. Only
-    associations with a corrected p-value up to ``level`` are listed.
+    associations with a corrected p-value up to ``significance`` are listed.
 
     >>> label = np.repeat([0, 1], 30)
     >>> table = cross_table(label, {"pump": np.where(label == 1, "on", "off"), "odd": np.arange(60) % 2})
@@ -81,7 +81,7 @@ def cross_table(label: Any, status: Mapping[str, Any], *, level: float = 0.05) -
     kept = [
         Association(**(vars(one) | {"p_value": float(p)}))
         for one, p in zip(found, corrected, strict=True)
-        if p <= level and one.share > one.share_elsewhere
+        if p <= significance and one.share > one.share_elsewhere
     ]
     kept.sort(key=lambda one: (one.p_value, one.share_elsewhere - one.share))
     columns = dict(zip(raw, holm(np.array(list(raw.values()))).tolist(), strict=True))

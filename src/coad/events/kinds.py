@@ -149,7 +149,7 @@ def find_kinds(
     >>> rng = np.random.default_rng(0)
     >>> s, q = rng.normal(size=(2, 800, 4))
     >>> s[:40, 0] += 6; q[:80, 1] += 6; s[40:80, 3] += 6
-    >>> det = CoAD(epochs=60, n_seeds=2, random_state=0).fit(s, q)
+    >>> det = CoAD(epochs=60, n_starts=2, random_state=0).fit(s, q)
     >>> kinds = find_kinds(det, s, q)
     >>> kinds.n_kinds
     2

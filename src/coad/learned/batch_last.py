@@ -351,10 +351,10 @@ def _groups(taps: int) -> int:
     return max(1, math.ceil(taps / GROUP)) * GROUP
 
 
-def _together(channels: int) -> int:
+def _block_size(channels: int) -> int:
     """How many channels a tile computes: 4, 5 or 6, with the fewest to spare.
 
-    >>> [_together(channels) for channels in (1, 5, 10, 12, 14, 16)]
+    >>> [_block_size(channels) for channels in (1, 5, 10, 12, 14, 16)]
     [4, 5, 5, 6, 5, 4]
     """
     return min((6, 5, 4), key=lambda size: -channels % size)
@@ -362,13 +362,13 @@ def _together(channels: int) -> int:
 
 def _whole(channels: int) -> int:
     """Channels filled up to whole tiles."""
-    return channels + -channels % _together(channels)
+    return channels + -channels % _block_size(channels)
 
 
 def _tiled(weight: Floats) -> Floats:
     """Weights (members, channels, offsets) as the tiles read them: (members, tiles, offsets, channels)."""
     k, channels, taps = weight.shape
-    size = _together(channels)
+    size = _block_size(channels)
     full = np.zeros((k, _whole(channels), _groups(taps)), np.float32)
     full[:, :channels, :taps] = weight
     return np.ascontiguousarray(full.reshape(k, -1, size, full.shape[2]).swapaxes(2, 3))

@@ -28,7 +28,7 @@ from coad.learned.training.inputs import (
     warn_of_unseen_contexts,
 )
 from coad.learned.training.judge import Evaluation, RowScores, judge
-from coad.learned.training.model import Fitted, SeedReport, absorb, reaches
+from coad.learned.training.model import Fitted, StartReport, absorb, reaches
 from coad.learned.training.settings import Augment, Schedule
 from coad.learned.training.split import Split
 from coad.thresholds.selection import select_thresholds
@@ -50,8 +50,8 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         The anomaly rate. "auto" takes the largest TP that a recall head finds.
     net : None, "mnist", "milling", "rf", NetSpec, torch module, function making one, or a pair of these
         None chooses from the shapes. A pair is (for s, for q).
-    n_seeds : int
-        Independent starts; the best by validation F̂ is kept, all are in ``seeds_``.
+    n_starts : int
+        Independent starts; the best by validation F̂ is kept, all are in ``starts_``.
     ensemble : bool
         Keep every start that found what the best one did, with nearly its F̂, and score by their mean
         logit: surer, and slower by their number. Both thresholds are then set to the exact optimum of
@@ -83,7 +83,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
     >>> rng = np.random.default_rng(0)
     >>> s, q = rng.normal(size=(2, 600, 3))
     >>> s[:60] += 3; q[:60] -= 3
-    >>> det = CoAD(epochs=60, n_seeds=2, random_state=0).fit(s, q)
+    >>> det = CoAD(epochs=60, n_starts=2, random_state=0).fit(s, q)
     >>> det.predict(s, q)[:60].mean() > 0.9, det.predict(s, q)[60:].mean() < 0.05
     (np.True_, np.True_)
     """
@@ -94,7 +94,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         *,
         alpha: float | Literal["auto"] = "auto",
         net: Any = None,
-        n_seeds: int = 4,
+        n_starts: int = 4,
         ensemble: bool = False,
         epochs: int | None = None,
         batch_size: int | None = None,
@@ -125,7 +125,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         self.beta = beta
         self.alpha = alpha
         self.net = net
-        self.n_seeds = n_seeds
+        self.n_starts = n_starts
         self.ensemble = ensemble
         self.epochs = epochs
         self.batch_size = batch_size
@@ -345,9 +345,9 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
     kinds_: Any = None
 
     @property
-    def seeds_(self) -> list[SeedReport]:
+    def starts_(self) -> list[StartReport]:
         """How each seed ended, on validation data."""
-        return self._only().seeds
+        return self._only().starts
 
     @property
     def status_(self) -> str:

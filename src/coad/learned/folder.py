@@ -4,13 +4,6 @@
 schema, versions, and checksums of the weights and of itself, so that a folder that was cut
 short, edited, or written by a newer coad is told apart from a good one. Nothing in a folder is
 ever executed; a network of the user's own class is only named, and must be handed to ``load``.
-
-=======  ==================================================================================
-format   what changed
-=======  ==================================================================================
-1        the first
-2        rows are flagged from a threshold on (``>=``); in format 1 they had to exceed it
-=======  ==================================================================================
 """
 
 from __future__ import annotations
@@ -34,12 +27,12 @@ from safetensors.torch import save as save_tensors
 
 from coad import __version__
 from coad.exceptions import FileError, InputError
+from coad.learned.formats import FORMAT_VERSION, upgraded
 from coad.learned.net_spec import NetSpec
 from coad.learned.training.model import Blueprint, as_source
 
-__all__ = ["FORMAT_VERSION", "Stored", "blueprints_of", "from_json", "read_folder", "to_json", "write_folder"]
+__all__ = ["Stored", "blueprints_of", "from_json", "read_folder", "to_json", "write_folder"]
 
-FORMAT_VERSION = 2
 _WEIGHTS, _FACTS = "model.safetensors", "model.json"
 #: How the command line reads files for the model, if it was made there; see :mod:`coad.workflows.recipe`.
 _LAYOUT = "layout.json"
@@ -96,6 +89,12 @@ def read_folder(folder: Path) -> Stored:
         tensors = load_tensors(weights)
     except (ValueError, safetensors.SafetensorError) as error:
         raise FileError(f"{folder / _WEIGHTS} does not hold the weights of a model ({error!r})") from error
+    try:
+        facts = upgraded(facts)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FileError(
+            f"{folder / _FACTS} does not describe a model that coad can read ({error!r})"
+        ) from error
     return Stored(facts, tensors, _read_layout(folder / _LAYOUT))
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from coad.learned.dismissal import Dismissed
 from coad.learned.folder import blueprints_of, from_json, to_json, write_folder
 from coad.learned.scaling import Scaler
-from coad.learned.training.model import Fitted, Scorer, SeedReport
+from coad.learned.training.model import Fitted, Scorer, StartReport
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
@@ -65,8 +63,8 @@ def _facts(model: CoAD) -> dict[str, Any]:
                 "threshold": own.threshold,
                 "thresholds": to_json(own.thresholds),
                 "columns": [own.scorer_s.column, own.scorer_q.column, own.scorer_s.net.outputs],
-                "heard": sorted(own.kept),
-                "seeds": [asdict(report) for report in own.seeds],
+                "ensemble": sorted(own.ensemble),
+                "starts": [asdict(report) for report in own.starts],
             }
             for own in model.fitted_.values()
         ],
@@ -95,37 +93,36 @@ def restore(
     model.blueprints_ = blueprints_of(facts["nets"], nets)
     model.alpha_, model.alpha_how_ = float(facts["alpha"]), str(facts["alpha_how"])
     model.random_state_, model.plan_ = int(facts["seed"]), facts["plan"]
-    model.history_ = {int(seed): entries for seed, entries in from_json(facts.get("history", {})).items()}
+    model.history_ = {int(seed): entries for seed, entries in from_json(facts["history"]).items()}
     model.shape_s_, model.shape_q_ = (tuple(facts["schema"][x]["row_shape"]) for x in "sq")
     model.contexts_ = facts["schema"]["contexts"]
-    names = facts["schema"].get("names", (None, None))  # older models do not know them
+    names = facts["schema"]["names"]
     model.names_s_, model.names_q_ = (None if one is None else tuple(one) for one in names)
     model.scaler_s_, model.scaler_q_ = (None if x is None else Scaler.from_dict(x) for x in facts["scaling"])
     model.context_ = None
     if facts.get(_CONTEXT) is not None:
         inner = _below(tensors, f"{_CONTEXT}.")
         model.context = model.context_ = context_class.from_facts(facts[_CONTEXT], inner)
-    old = facts["format_version"] == 1
-    model.dismissed_ = tuple(_dismissed(one, kind_class, old) for one in facts.get("dismissed", ()))
+    model.dismissed_ = tuple(_dismissed(one, kind_class) for one in facts["dismissed"])
     model.fitted_ = {}
     for i, own in enumerate(facts["fitted"]):
-        heard = [int(seed) for seed in own.get("heard", [own["seed"]])]
+        ensemble = [int(seed) for seed in own["ensemble"]]
         scorers = []
         for j, (side, blueprint) in enumerate(zip("sq", model.blueprints_, strict=True)):
-            scorer = Scorer(blueprint.build([0] * len(heard), own["columns"][2]), own["columns"][j])
+            scorer = Scorer(blueprint.build([0] * len(ensemble), own["columns"][2]), own["columns"][j])
             scorer.load_state_dict(_below(tensors, f"{i}.{side}."))
             scorers.append(scorer.eval())
         beta = float(from_json(own["beta"]))
         model.fitted_[beta] = Fitted(
             beta,
             *scorers,
-            seeds=[SeedReport(**report) for report in own["seeds"]],
+            starts=[StartReport(**report) for report in own["starts"]],
             seed=int(own["seed"]),
             p_value=float(own["p_value"]),
             status=str(own["status"]),
-            threshold=_threshold(own["threshold"], old),
-            thresholds=_thresholds(own["thresholds"], old),
-            heard=heard,
+            threshold=float(own["threshold"]),
+            thresholds=_pair(own["thresholds"]),
+            ensemble=ensemble,
         )
     return model
 
@@ -135,20 +132,14 @@ def _below(tensors: dict[str, torch.Tensor], start: str) -> dict[str, torch.Tens
     return {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
 
 
-def _dismissed(one: dict[str, Any], kind_class: Any, old: bool) -> Dismissed:
+def _dismissed(one: dict[str, Any], kind_class: Any) -> Dismissed:
     return Dismissed(
         int(one["kind"]),
         kind_class.from_dict(one["model"]),
-        _threshold(one["threshold"], old),
-        _thresholds(one["thresholds"], old),
+        float(one["threshold"]),
+        _pair(one["thresholds"]),
     )
 
 
-def _threshold(value: Any, old: bool) -> float:
-    """A threshold from which on rows are flagged; in format 1 they had to exceed it."""
-    number = float(from_json(value))
-    return float(np.nextafter(number, math.inf)) if old else number
-
-
-def _thresholds(pair: Any, old: bool) -> tuple[float, float] | None:
-    return None if pair is None else (_threshold(pair[0], old), _threshold(pair[1], old))
+def _pair(values: Any) -> tuple[float, float] | None:
+    return None if values is None else (float(from_json(values[0])), float(from_json(values[1])))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from coad._typing import FloatArray, IntArray
-from coad.core.metric import Moments, precision_hat, true_positive_fraction, undefined_is_no_news
+from coad.core.metric import Moments, ignore_undefined, precision_hat, true_positive_fraction
 from coad.modes.consensus import joint_counts, stability_of
 from coad.modes.evidence import mode_p_values
 from coad.modes.roles import Role
@@ -111,7 +111,7 @@ def describe(
     chance = mode_p_values(joint_counts(a.argmax(1), b.argmax(1), k))
     found = []
     for mode in range(k):
-        with undefined_is_no_news():
+        with ignore_undefined():
             moments = Moments.of(np.clip(a[:, mode], 0, 1), np.clip(b[:, mode], 0, 1), codes)
             precision, support = float(precision_hat(moments)), float(true_positive_fraction(moments))
         own = np.flatnonzero(labels == mode)

@@ -23,12 +23,13 @@ from coad._typing import BoolArray, FloatArray, IntArray
 __all__ = [
     "DISAGREE",
     "agreed",
-    "alike",
     "clearest",
+    "coassociation",
     "compact",
     "groups",
     "joining",
     "joint_counts",
+    "log_coincidence_ratio",
     "matched",
     "merged_into",
     "nearness",
@@ -37,7 +38,6 @@ __all__ = [
     "relabelled",
     "renumbered",
     "stability_of",
-    "together",
 ]
 
 DISAGREE = 0.5
@@ -63,11 +63,11 @@ def joint_counts(first: IntArray, second: IntArray, k: int) -> IntArray:
     return np.bincount(first * k + second, minlength=k * k).reshape(k, k).astype(np.int64)
 
 
-def alike(a: FloatArray, b: FloatArray) -> FloatArray:
+def coassociation(a: FloatArray, b: FloatArray) -> FloatArray:
     """How often the members put two rows together in s and in q, (n, n); ``a``, ``b`` are (members, n, K).
 
     >>> one = np.eye(2)[[0, 0, 1]][None]
-    >>> alike(one, np.eye(2)[[0, 1, 1]][None]).round(1).tolist()
+    >>> coassociation(one, np.eye(2)[[0, 1, 1]][None]).round(1).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     product: NDArray[np.float32] | None = None
@@ -103,13 +103,13 @@ def nearness(
     return found[0], found[1]
 
 
-def together(a: FloatArray, b: FloatArray) -> FloatArray:
+def log_coincidence_ratio(a: FloatArray, b: FloatArray) -> FloatArray:
     """How much likelier than chance each pair of votes is, (n,): the mean over members of log P / E.
 
     Rows below 0 are pairs that the inputs do not share: one sees something, and the other nothing of it.
 
     >>> votes = np.eye(2)[[0, 0, 0, 1, 1, 0]][None]
-    >>> (together(votes, votes[:, [0, 1, 2, 3, 5, 4]]) > 0).tolist()
+    >>> (log_coincidence_ratio(votes, votes[:, [0, 1, 2, 3, 5, 4]]) > 0).tolist()
     [True, True, True, True, False, False]
     """
     total = np.zeros(a.shape[1])

@@ -46,10 +46,10 @@ from coad.modes.describing import Found
 from coad.modes.deviations import Deviations, with_deviations
 from coad.modes.front import choose_front
 from coad.modes.inputs import FrontRows
-from coad.modes.looks import AS_THEY_ARE, Looks, Seen, looked_at, looks_at
 from coad.modes.pipeline import find_modes
 from coad.modes.plan import Task
 from coad.modes.roles import Role
+from coad.modes.transforms import AS_THEY_ARE, Seen, Transforms, transformed, transforms_for
 
 __all__ = ["CoincidenceModes"]
 
@@ -59,7 +59,7 @@ _MANY = 12_000
 #: numbers of each; those of the simulated RF station less than 0.1, and 0.14 to 0.17 point by point.
 _CLEAR = 0.5
 #: Rows that tell, of many more, which look at them shows most.
-_LOOKED_AT = 20_000
+_TRANSFORM_SAMPLE = 20_000
 
 
 class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
@@ -78,8 +78,8 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         None chooses from the shapes: windows (n, channels, points) are put in few numbers, and seen
         point by point only if these show no clear modes; images of more than 256 values are seen by
         convolutions. Columns that span decades are seen by their logarithm, and codes one by one, if
-        that shows more (:mod:`coad.modes.looks`).
-    n_seeds : int
+        that shows more (:mod:`coad.modes.transforms`).
+    n_starts : int
         Pairs of networks, each of which leaves out another part of the rows; rows that most of
         them put together are a mode.
     steps, batch_size, lr, jitter, micro_batch : optional
@@ -100,8 +100,8 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     names_q_: tuple[str, ...] | None = None
     #: How the command line reads files for this model (the text of ``layout.json``), if it was made there.
     layout_: str | None = None
-    #: How rows are looked at before they are scaled; see :mod:`coad.modes.looks`.
-    looks_: Looks = AS_THEY_ARE
+    #: How rows are looked at before they are scaled; see :mod:`coad.modes.transforms`.
+    transforms_: Transforms = AS_THEY_ARE
     #: That the inputs share regimes is what a catalogue is for, not a suspicion.
     expects_regimes = True
 
@@ -112,7 +112,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         max_rare: float = 0.1,
         smallest: float = 0.01,
         net: Any = None,
-        n_seeds: int = 6,
+        n_starts: int = 6,
         steps: int | None = None,
         batch_size: int | None = None,
         lr: float = 1e-2,
@@ -126,7 +126,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         self.max_rare = max_rare
         self.smallest = smallest
         self.net = net
-        self.n_seeds = n_seeds
+        self.n_starts = n_starts
         self.steps = steps
         self.batch_size = batch_size
         self.lr = lr
@@ -173,13 +173,13 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
         self.contexts_ = None if labels is None else np.unique(labels).tolist()
         self.random_state_ = seed
-        found, looks, data, task = self._best_look(rows_s, rows_q, labels, modes, group, time, rng)
-        self.looks_, self.fronts_ = looks, data.fronts
+        found, looks, data, task = self._best_transform(rows_s, rows_q, labels, modes, group, time, rng)
+        self.transforms_, self.fronts_ = looks, data.fronts
         self.deviations_: Deviations | None
         found, self.deviations_ = with_deviations(task, found, data, rng)
         self._take(found)
         for name, look, front, known in zip(
-            "sq", self.looks_, self.fronts_, (self.names_s_, self.names_q_), strict=True
+            "sq", self.transforms_, self.fronts_, (self.names_s_, self.names_q_), strict=True
         ):
             if not look:  # digests and codes have columns of their own
                 warn_of_wild_values(front.scaler, name, known)
@@ -324,14 +324,14 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
 
     # Below: checks and small steps.
 
-    def _best_look(
+    def _best_transform(
         self, s: Any, q: Any, labels: Any, modes: int, group: Any, time: Any, rng: np.random.Generator
-    ) -> tuple[Found, Looks, FrontRows, Task]:
+    ) -> tuple[Found, Transforms, FrontRows, Task]:
         """The catalogue that holds most of what is shared, and the look at the rows that it was found by.
 
         Windows are seen point by point only if few numbers of each show no clear modes: that takes longer.
         """
-        best: tuple[Found, Looks, FrontRows, Task] | None = None
+        best: tuple[Found, Transforms, FrontRows, Task] | None = None
         for seen in self._seen(s, q, labels, modes, group, rng):
             arrays = [shown for _, shown in seen]
             # Convolutions cost more a row; a batch still holds some rows of the rarest mode wanted.
@@ -352,9 +352,9 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     def _seen(
         self, s: Any, q: Any, labels: Any, modes: int, group: ArrayLike | None, rng: np.random.Generator
     ) -> Iterator[list[Seen]]:
-        """Looks to choose from and what they show; of many rows, some tell which one it is, for each is a copy."""
-        few = slice(None, None, max(1, len(s) // _LOOKED_AT))
-        for seen in looks_at(s[few], q[few], self.net):
+        """Transforms to choose from and what they show; of many rows, some tell which one it is, for each is a copy."""
+        few = slice(None, None, max(1, len(s) // _TRANSFORM_SAMPLE))
+        for seen in transforms_for(s[few], q[few], self.net):
             if few.step == 1:
                 yield seen
                 continue
@@ -366,7 +366,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
                 arrays = [shown for _, shown in seen]
                 chosen, _ = choose_front(self, arrays, some_labels, modes, some_groups, rng)[0]
             looks = seen[chosen][0]
-            yield [(looks, looked_at(looks, s, q))]
+            yield [(looks, transformed(looks, s, q))]
 
     def _mode(self, evidence: FloatArray) -> IntArray:
         if evidence.shape[1] == 0:
@@ -390,7 +390,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
             labels = None
         check_kind_of_context(labels, self.contexts_)
         warn_of_unseen_contexts(labels, self.contexts_)
-        return FrontRows(looked_at(self.looks_, rows_s, rows_q), self.fronts_, labels)
+        return FrontRows(transformed(self.transforms_, rows_s, rows_q), self.fronts_, labels)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "modes_"):

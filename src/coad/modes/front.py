@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from coad._typing import ArrayLike, BoolArray
 from coad.modes.canonical import canonical_maps
 from coad.modes.inputs import Front, FrontRows
-from coad.modes.looks import Arrays
 from coad.modes.objective import chance_table, joint_table, mutual_information
 from coad.modes.plan import blueprints_of_modes, held_out, plan_for
 from coad.modes.training import build, responsibilities, train_on_table
+from coad.modes.transforms import Arrays
 
 if TYPE_CHECKING:
     from coad.modes.estimator import CoincidenceModes

@@ -85,9 +85,9 @@ class _Fit:
         model = task.model
         self.task, self.data, self.rng = task, data.ready(), rng
         self.blueprints = blueprints_of_modes(model.net, self.data)
-        self.fold = folds(len(self.data), max(2, model.n_seeds), task.group, rng)
-        self.members = [int(x) for x in rng.integers(2**30, size=model.n_seeds)]
-        learns = np.stack([self.fold != m for m in range(model.n_seeds)])
+        self.fold = folds(len(self.data), max(2, model.n_starts), task.group, rng)
+        self.members = [int(x) for x in rng.integers(2**30, size=model.n_starts)]
+        learns = np.stack([self.fold != m for m in range(model.n_starts)])
         self.seen = torch.from_numpy(learns.astype(np.float32))
         plan = plan_for(model, self.data, task.batch, rng)
         self.plan = plan if most_steps is None else replace(plan, steps=min(plan.steps, most_steps))
@@ -124,7 +124,7 @@ class _Fit:
             self.slow = evidence.slowness(_held_votes(a, b, held), task.modes, rng)
             b = consensus.matched(a, b)
             self.own = [(x.argmax(1), y.argmax(1)) for x, y in zip(a, b, strict=True)]
-            clarity = consensus.together(a, b)
+            clarity = consensus.log_coincidence_ratio(a, b)
             clear = min(_CLEAR, _OFTEN * float((clarity <= 0).mean()))
             labels = _candidates(a, b, clarity, round(_MORE * task.modes), fold, codes, rng)
             labels = consensus.compact(consensus.clearest(clarity, labels, clear))
@@ -244,7 +244,7 @@ def _candidates(
     some = np.sort(rng.permutation(shared)[:_COMPARED])
     if len(some) < 2 * LEAST_ROWS:
         return labels
-    labels[some] = consensus.groups(consensus.alike(a[:, some], b[:, some]), most, LEAST_ROWS)
+    labels[some] = consensus.groups(consensus.coassociation(a[:, some], b[:, some]), most, LEAST_ROWS)
     if labels.max() < 0:
         return labels
     near_s, near_q = consensus.nearness(a, b, labels)

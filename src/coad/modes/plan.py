@@ -77,7 +77,7 @@ def folds(n: int, count: int, group: ArrayLike | None, rng: np.random.Generator)
     if len(code) != n:
         raise InputError(f"group has {len(code):,} values, but there are {n:,} rows")
     if len(values) < count:
-        raise InputError(f"there are {len(values)} groups; n_seeds = {count} needs at least {count}")
+        raise InputError(f"there are {len(values)} groups; n_starts = {count} needs at least {count}")
     return np.asarray((rng.permutation(len(values)) % count)[code.reshape(-1)], dtype=np.int64)
 
 

@@ -15,8 +15,8 @@ from coad.learned.training.model import Blueprint
 from coad.modes.catalogue import Mode, ModeTable
 from coad.modes.deviations import Deviations
 from coad.modes.inputs import Front
-from coad.modes.looks import looks_from_list, looks_to_list
 from coad.modes.training import build
+from coad.modes.transforms import transforms_from_list, transforms_to_list
 
 if TYPE_CHECKING:
     from coad.modes.estimator import CoincidenceModes
@@ -57,7 +57,7 @@ def modes_facts(model: CoincidenceModes) -> tuple[dict[str, Any], dict[str, torc
             "names": [model.names_s_, model.names_q_],
         },
         "scaling": [front.scaler.to_dict() for front in model.fronts_],
-        "looks": looks_to_list(model.looks_),
+        "transforms": transforms_to_list(model.transforms_),
         "nets": [blueprint.to_dict() for blueprint in model.blueprints_],
         "modes": model.modes_.to_list(),
     }
@@ -75,10 +75,10 @@ def restore_modes(
     model.set_params(**{k: v for k, v in facts["settings"].items() if k in known})
     model.blueprints_ = blueprints_of(facts["nets"], nets)
     model.random_state_, model.p_value_ = int(facts["seed"]), float(facts["p_value"])
-    model.reason_ = str(facts.get("reason", ""))
+    model.reason_ = str(facts["reason"])
     model.shape_s_, model.shape_q_ = (tuple(facts["schema"][x]["row_shape"]) for x in "sq")
     model.contexts_ = facts["schema"]["contexts"]
-    names = facts["schema"].get("names", (None, None))  # older models do not know them
+    names = facts["schema"]["names"]
     model.names_s_, model.names_q_ = (None if one is None else tuple(one) for one in names)
     model.fronts_ = tuple(
         Front(
@@ -87,7 +87,7 @@ def restore_modes(
         )
         for side, scale in zip("sq", facts["scaling"], strict=True)
     )
-    model.looks_ = looks_from_list(facts.get("looks", ((), ())))  # older models do not know them
+    model.transforms_ = transforms_from_list(facts["transforms"])
     model.sizes_ = np.array(facts["sizes"], dtype=np.float64)
     model.modes_ = ModeTable(
         Mode(**{**one, "exemplars": tuple(int(i) for i in one["exemplars"])}) for one in facts["modes"]

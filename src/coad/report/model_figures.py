@@ -250,7 +250,7 @@ def history_lines(model: CoAD) -> list[HistoryLine]:
             for one in entries
         ]
         epochs = [int(one["epoch"]) for one in entries]
-        lines.append(HistoryLine(int(seed), int(seed) in own.kept, epochs, np.round(values, 4).tolist()))
+        lines.append(HistoryLine(int(seed), int(seed) in own.ensemble, epochs, np.round(values, 4).tolist()))
     return lines
 
 

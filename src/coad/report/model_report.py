@@ -194,14 +194,14 @@ def _training(model: CoAD, study: Study) -> Part:
     own = next(iter(model.fitted_.values()))
     rows = [
         (
-            f"{one.seed}{' (kept)' if one.seed in own.kept else ''}",
+            f"{one.seed}{' (kept)' if one.seed in own.ensemble else ''}",
             one.status,
             f"{one.fbeta_hat:.3f}",
             f"{one.precision_hat:.1%}",
             f"{one.recall_hat:.1%}",
             f"{one.best_epoch:,} of {one.epochs:,}",
         )
-        for one in own.seeds
+        for one in own.starts
     ]
     lines = figures.history_lines(model)
     shown = [figures.history_figure(lines)] if lines else []
@@ -315,7 +315,7 @@ def _settings(model: CoAD, recipe: Recipe, study: Study, names: str) -> Part:
         ("rows read", f"{study.scored.n_rows:,}, {len(study.scored):,} {study.scored.what}"),
         ("β", beta_text(study.beta)),
         ("α in training", f"{model.alpha_:.4g} ({model.alpha_how_})"),
-        ("seed", f"{model.random_state_}; kept: {', '.join(map(str, sorted(own.kept)))}"),
+        ("seed", f"{model.random_state_}; kept: {', '.join(map(str, sorted(own.ensemble)))}"),
         ("rule saved in the model", _rule(own)),
         ("trained", f"{own.status}, p = {own.p_value:.3g}"),
         ("coad", __version__),
@@ -350,7 +350,7 @@ def fit_command(recipe: Recipe, model: CoAD) -> str:
         ("missing", None if layout.missing == "error" else layout.missing),
         ("beta", beta_text(float(next(iter(model.fitted_)))).replace("∞", "inf")),
         ("alpha", None if model.alpha == "auto" else model.alpha),
-        ("seeds", model.n_seeds),
+        ("seeds", model.n_starts),
         ("epochs", model.epochs),
         ("seed", model.random_state_),
     ):

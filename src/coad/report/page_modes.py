@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from coad._typing import IntArray
 from coad.data.pairs import Pairs
-from coad.modes.looks import looks_in_words
+from coad.modes.transforms import transforms_in_words
 from coad.report.figures_modes import exemplars_figure, sizes_figure, time_figure
 from coad.report.page import Section, write_page
 
@@ -69,7 +69,7 @@ def write_modes_page(model: CoincidenceModes, pairs: Pairs, path: Path) -> None:
         f"{len(table)} modes among {len(pairs):,} pairs, {rare} of them rare; in {alone:.1%} of the rows the "
         "two inputs disagree. No labels were used.",
         sections,
-        f"{_NOTE} {looks_in_words(model.looks_).capitalize()}".strip(),
+        f"{_NOTE} {transforms_in_words(model.transforms_).capitalize()}".strip(),
     )
 
 

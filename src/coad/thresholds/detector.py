@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin, OutlierMixin, clone
 
 from coad._typing import BoolArray, FloatArray, RandomState
-from coad.core.metric import Moments, fbeta_hat, undefined_is_no_news
+from coad.core.metric import Moments, fbeta_hat, ignore_undefined
 from coad.core.validation import as_score, as_strata, check_finite, check_same_length
 from coad.data.pairs import unpacked
 from coad.exceptions import InputError, NotFittedError
@@ -158,7 +158,7 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         labels = unpacked(s, q, context)[2]
         flag_s, flag_q = self._flags(s, q)
         strata = None if labels is None else as_strata(labels, len(flag_s))[1]
-        with undefined_is_no_news():
+        with ignore_undefined():
             moments = Moments.of(flag_s, flag_q, strata)
             return float(fbeta_hat(moments, beta=self.result_.beta, alpha=self.result_.alpha, cap=True))
 

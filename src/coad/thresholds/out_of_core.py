@@ -14,9 +14,16 @@ from scipy.stats import random_table
 from coad._typing import FloatArray, IntArray, RandomState
 from coad.core.grid import ThresholdGrid
 from coad.core.inference import BOTH_WAYS, EPISODE_GAP, FEW_EPISODES, share_kept
-from coad.core.metric import Moments, undefined_is_no_news
+from coad.core.metric import Moments, ignore_undefined
 from coad.core.search import Optimum
-from coad.core.validation import LEVEL, as_generator, check_alpha, check_beta, check_level, check_permutations
+from coad.core.validation import (
+    LEVEL,
+    as_generator,
+    check_alpha,
+    check_beta,
+    check_permutations,
+    check_significance,
+)
 from coad.exceptions import FileError, InputError
 from coad.thresholds.out_of_core_median import place
 from coad.thresholds.out_of_core_rows import Batch, RowStream
@@ -37,7 +44,7 @@ def stream_thresholds(
     alpha: float | Literal["auto"] = "auto",
     n_permutations: int = 200,
     random_state: RandomState = 0,
-    level: float = LEVEL,
+    significance: float = LEVEL,
     missing: Literal["error", "drop"] = "error",
     max_rows: int = MAX_HELD,
     names: tuple[str, str] = ("score_s", "score_q"),
@@ -67,8 +74,8 @@ def stream_thresholds(
     >>> (result.threshold_s, result.threshold_q) == (exact.threshold_s, exact.threshold_q)
     True
     """
-    beta, given, level = check_beta(beta), check_alpha(alpha), check_level(level)
-    check_permutations(n_permutations, level)
+    beta, given, significance = check_beta(beta), check_alpha(alpha), check_significance(significance)
+    check_permutations(n_permutations, significance)
     if missing not in ("error", "drop"):
         raise InputError(f"missing must be 'error' or 'drop', not {missing!r}")
     if max_rows < 1:
@@ -77,9 +84,9 @@ def stream_thresholds(
     rows = RowStream(
         batches, missing=missing, names=names, remedy=remedy, sample=min(max_rows, 1 << 19), rng=rng
     )
-    with undefined_is_no_news(), _Spool(rows) as spool:
+    with ignore_undefined(), _Spool(rows) as spool:
         return _StreamedSelection(
-            rows, spool, beta, given, int(n_permutations), level, rng, max_rows
+            rows, spool, beta, given, int(n_permutations), significance, rng, max_rows
         ).result()
 
 
@@ -95,15 +102,15 @@ class _StreamedSelection(_Selection):
         beta: float,
         alpha: float | None,
         n_permutations: int,
-        level: float,
+        significance: float,
         rng: np.random.Generator,
         max_rows: int,
     ) -> None:
         self.rows, self.spool = rows, spool
-        self.beta, self.given, self.level, self.n_permutations, self.rng = (
+        self.beta, self.given, self.significance, self.n_permutations, self.rng = (
             beta,
             alpha,
-            level,
+            significance,
             n_permutations,
             rng,
         )

@@ -30,9 +30,9 @@ from coad.core.inference import (
 from coad.core.metric import (
     Moments,
     fbeta_hat,
+    ignore_undefined,
     precision_hat,
     recall_hat,
-    undefined_is_no_news,
 )
 from coad.core.search import Optimum, PairSearch
 from coad.core.validation import (
@@ -42,8 +42,8 @@ from coad.core.validation import (
     as_strata,
     check_alpha,
     check_beta,
-    check_level,
     check_permutations,
+    check_significance,
     finite_rows,
 )
 from coad.core.verdict import FOUND, NO_COINCIDENCE, SHARED_REGIME, Status, Suspicion, in_words
@@ -128,7 +128,7 @@ def select_thresholds(
     context: Any = None,
     n_permutations: int = 200,
     random_state: RandomState = 0,
-    level: float = LEVEL,
+    significance: float = LEVEL,
     missing: Literal["error", "drop"] = "error",
 ) -> ThresholdResult:
     """Pick two thresholds without labels, exactly, and say whether to believe them.
@@ -150,7 +150,7 @@ def select_thresholds(
         Shuffled searches behind the p-value; 0 switches the test off.
     random_state
         Seed of the shuffling and resampling.
-    level
+    significance
         The p-value above which the answer is "no coincidence".
     missing
         ``"drop"`` leaves out rows with a missing or infinite score.
@@ -169,16 +169,16 @@ def select_thresholds(
     """
     beta = check_beta(beta)
     given = check_alpha(alpha)
-    level = check_level(level)
-    check_permutations(n_permutations, level)
+    significance = check_significance(significance)
+    check_permutations(n_permutations, significance)
     s, q = as_score(score_s, "score_s"), as_score(score_q, "score_q")
     keep = finite_rows(s, q, missing)
     strata, code = ((None,), None) if context is None else as_strata(context, len(s), keep)
     s, q = s[keep], q[keep]
     if len(strata) == 1:
         code = None  # one stratum is the paper's method
-    with undefined_is_no_news():
-        return _Selection(s, q, code, beta, given, int(n_permutations), level, random_state).result()
+    with ignore_undefined():
+        return _Selection(s, q, code, beta, given, int(n_permutations), significance, random_state).result()
 
 
 class _Selection:
@@ -192,11 +192,11 @@ class _Selection:
         beta: float,
         alpha: float | None,
         n_permutations: int,
-        level: float,
+        significance: float,
         random_state: RandomState,
     ) -> None:
         self.s, self.q, self.code = s, q, code
-        self.beta, self.given, self.level = beta, alpha, level
+        self.beta, self.given, self.significance = beta, alpha, significance
         self.n_permutations = n_permutations
         self.rng = as_generator(random_state)
         self.search = PairSearch(s, q, code)
@@ -226,7 +226,7 @@ class _Selection:
             test = permutation_test(
                 grid, beta=self.beta, alpha=alpha, n_permutations=self.n_permutations, rng=self.rng
             )
-            if test.p_value > self.level:
+            if test.p_value > self.significance:
                 numbers = {
                     "p_value": test.p_value,
                     "n_joint": candidate.n_joint,
@@ -301,7 +301,7 @@ class _Selection:
         long_event = found.joint_fraction <= MAX_EPISODE_RATE and self._few_episodes(found)
         if kept > 0.5 and z > 4 and not long_event:
             return (Suspicion("shift", {"kept": min(kept, 1.0)}),)
-        if self.shift_p_value is not None and self.shift_p_value > self.level:
+        if self.shift_p_value is not None and self.shift_p_value > self.significance:
             return (Suspicion("slow", {"p_value": self.shift_p_value}),)
         return ()
 

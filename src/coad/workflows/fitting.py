@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["AUTO", "FitReport", "Training", "fit_files", "propose", "read_data", "split_of"]
 
 AUTO = "auto"
-Disk = Literal["auto", "always", "never"]
+OutOfCore = Literal["auto", "always", "never"]
 
 #: Training keeps a few copies of the data; beyond this share of the free memory they stay on disk.
 _SHARE_OF_MEMORY = 0.2
@@ -46,11 +46,11 @@ class Training:
 
     beta: float = 1.0
     alpha: float | Literal["auto"] = "auto"
-    seeds: int = 4
+    starts: int = 4
     epochs: int | None = None
     seed: int = 0
     split: Literal["auto", "random", "group", "time"] = "auto"
-    disk: Disk = "auto"
+    out_of_core: OutOfCore = "auto"
     verbose: bool = False
     method: Literal["binary", "context"] = "binary"
     ensemble: bool = False
@@ -90,13 +90,13 @@ def fit_files(
     if training.split == "group" and layout.group is None:
         raise InputError("--split group needs --group: the column whose values must not be torn apart")
     with ExitStack() as stack:
-        data = read_data(source, layout, clocks, training.disk, target, stack)
+        data = read_data(source, layout, clocks, training.out_of_core, target, stack)
         pairs = data.pairs
         how, group = split_of(pairs, training.split)
         model = CoAD(
             training.beta,
             alpha=training.alpha,
-            n_seeds=training.seeds,
+            n_starts=training.starts,
             ensemble=training.ensemble,
             epochs=training.epochs,
             split=how,
@@ -136,7 +136,7 @@ def _discovery(training: Training) -> Any:
         return training.catalogue
     from coad.modes.estimator import CoincidenceModes
 
-    return CoincidenceModes(n_seeds=training.seeds, random_state=training.seed)
+    return CoincidenceModes(n_starts=training.starts, random_state=training.seed)
 
 
 def propose(source: Source, layout: Layout) -> tuple[Layout, Slices | None]:
@@ -186,7 +186,12 @@ def confidences(model: CoAD, pairs: Pairs, rows: int = 65_536) -> tuple[FloatArr
 
 
 def read_data(
-    source: Source, layout: Layout, clocks: Clocks | None, disk: Disk, target: Path, stack: ExitStack
+    source: Source,
+    layout: Layout,
+    clocks: Clocks | None,
+    out_of_core: OutOfCore,
+    target: Path,
+    stack: ExitStack,
 ) -> _Data:
     """The pairs of these files, in memory or on disk for as long as ``stack`` is open."""
     if source.two_clocks:
@@ -201,7 +206,9 @@ def read_data(
         recipe = Recipe(both.layout, clocks, both.means)
         return _Data(both.pairs, recipe, _aligned(both.alignment, both.pairs))
     files = find_files(source.files or [])
-    if disk == "always" or (disk == "auto" and _bytes(files, layout) > _SHARE_OF_MEMORY * free_memory()):
+    if out_of_core == "always" or (
+        out_of_core == "auto" and _bytes(files, layout) > _SHARE_OF_MEMORY * free_memory()
+    ):
         return _spooled(files, layout, target, stack)
     from coad.data.read import load
 

@@ -54,7 +54,7 @@ def load(folder: str | Path, nets: Any = None) -> CoAD | CoincidenceModes:
             )
     except CoadError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
         raise FileError(f"{folder} does not hold a model that coad can read ({error!r})") from error
     model.layout_ = stored.layout
     return model

@@ -63,7 +63,7 @@ def fit_modes_files(
     source.check()
     layout = layout.without_label()
     with ExitStack() as stack:
-        data = read_data(source, layout, clocks, training.disk, target, stack)
+        data = read_data(source, layout, clocks, training.out_of_core, target, stack)
         pairs = data.pairs
         model = training.catalogue
         if model is None:
@@ -81,7 +81,7 @@ def choose_method(
     target = check_target(output)
     source.check()
     with ExitStack() as stack:
-        data = read_data(source, layout.without_label(), clocks, training.disk, target, stack)
+        data = read_data(source, layout.without_label(), clocks, training.out_of_core, target, stack)
         pairs = data.pairs
         model = _model(training, 0.1, None)
         with warnings.catch_warnings():
@@ -118,7 +118,7 @@ def _model(training: Training, max_rare: float, n_modes: int | None) -> Coincide
     return CoincidenceModes(
         n_modes=n_modes,
         max_rare=max_rare,
-        n_seeds=training.seeds,
+        n_starts=training.starts,
         random_state=training.seed,
         verbose=training.verbose,
     )

@@ -165,7 +165,7 @@ def _clearness(scores: FloatArray, side: BoolArray) -> float:
     blocks = np.arange(len(rows)) * _TRIAL_BLOCKS // len(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoadWarning)
-        model = CoAD(n_seeds=1, epochs=_TRIAL_EPOCHS, split="group", random_state=0)
+        model = CoAD(n_starts=1, epochs=_TRIAL_EPOCHS, split="group", random_state=0)
         model.fit(rows[:, side], rows[:, ~side], group=blocks)
         held = rows[model.validation_rows_]
         return float(model.evaluate(held[:, side], held[:, ~side]).fbeta_hat)

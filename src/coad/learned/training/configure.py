@@ -41,8 +41,8 @@ def checked_betas(model: CoAD) -> tuple[float, ...]:
     if any(a >= b for a, b in itertools.pairwise(betas)):
         raise InputError(f"beta must ascend without repeats; {model.beta!r} does not")
     check_alpha(model.alpha)
-    if int(model.n_seeds) < 1:
-        raise InputError(f"n_seeds must be at least 1, not {model.n_seeds!r}")
+    if int(model.n_starts) < 1:
+        raise InputError(f"n_starts must be at least 1, not {model.n_starts!r}")
     return betas
 
 

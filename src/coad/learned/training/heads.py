@@ -17,16 +17,16 @@ from coad.core.verdict import status_of
 from coad.learned.net_spec import NetSpec
 from coad.learned.training.configure import forced_plan
 from coad.learned.training.duo import Rows, fingerprint
-from coad.learned.training.model import Blueprint, Fitted, Scorer, SeedReport, fold
+from coad.learned.training.model import Blueprint, Fitted, Scorer, StartReport, fold
 from coad.learned.training.null import p_value
 from coad.learned.training.parting import part
-from coad.learned.training.seeds import Run, estimated_alpha, report_seeds, train_seeds
 from coad.learned.training.settings import Settings, Snapshot
+from coad.learned.training.starts import Run, estimated_alpha, report_starts, train_starts
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
 
-__all__ = ["Trained", "alike", "near_best", "plausible_rate", "train_heads"]
+__all__ = ["Trained", "near_best", "plausible_rate", "same_rows", "train_heads"]
 
 #: In an ensemble, a start with so much of the best one's F̂ has a say (alone it is worse, but it errs elsewhere),
 #: if its confidences go along with the best one's this much, over so many held-out rows. The first was chosen by F1
@@ -56,7 +56,7 @@ def train_heads(
     """Train on the first of ``rows``, choose and test on the second; ``heads`` may hold one β more than asked."""
     train, held = rows
     folder = None if model.checkpoint is None else Path(model.checkpoint)
-    seeds = [settings.seed + i for i in range(model.n_seeds)]
+    seeds = [settings.seed + i for i in range(model.n_starts)]
     common: dict[str, Any] = {
         "plan": None,
         "augment": model.augment,
@@ -70,14 +70,14 @@ def train_heads(
         # A network of the user's has no spare output for a recall head: a short run finds α first.
         short = replace(settings, beta=(math.inf,) * len(heads), epochs=max(1, settings.epochs // 3))
         where = None if folder is None else folder / "pilot"
-        first = train_seeds(blueprints, seeds[:2], short, train, held, checkpoint=where, **common)
+        first = train_starts(blueprints, seeds[:2], short, train, held, checkpoint=where, **common)
         pilot = estimated_alpha(first.snapshots)
         settings = replace(settings, alpha=pilot)
-    run = train_seeds(blueprints, seeds, settings, train, held, checkpoint=folder, **common)
+    run = train_starts(blueprints, seeds, settings, train, held, checkpoint=folder, **common)
     alpha, how = _alpha(model, run, pilot)
     shared = len(betas) > 1 and all(isinstance(one.source, NetSpec) for one in blueprints)
     if shared and model.preset == "robust":
-        best = [report_seeds(run.snapshots, beta, alpha)[1] for beta in betas]
+        best = [report_starts(run.snapshots, beta, alpha)[1] for beta in betas]
         options = {name: common[name] for name in ("augment", "checkpoint_seconds", "identity")}
         run = replace(
             run,
@@ -116,7 +116,7 @@ def _best(
     held: Rows,
 ) -> Fitted:
     """The best seed for a β; "no coincidence" if shuffled pairings of the held-out rows do as well."""
-    table, best = report_seeds(run.snapshots, beta, alpha)
+    table, best = report_starts(run.snapshots, beta, alpha)
     null = np.max([x.null_maxima for x in run.snapshots if x.beta == beta], axis=0)
     chance = p_value(best.correlation, null)
     found = chance <= model.significance and best.true_positives > 0
@@ -134,30 +134,30 @@ def _best(
         near = near_best(table, best.seed)
         own = {x.seed: x for x in run.snapshots if x.beta == beta and x.seed in near}
         says = {seed: _product(*scorers([x]), held) for seed, x in own.items()}
-        members = [x for seed, x in own.items() if alike(says[seed], says[best.seed])]
+        members = [x for seed, x in own.items() if same_rows(says[seed], says[best.seed])]
     return Fitted(
         beta,
         *scorers(members),
-        seeds=table,
+        starts=table,
         seed=best.seed,
         p_value=chance,
         status=status_of(found, best.true_positives, plausible_rate(model)),
-        heard=[one.seed for one in members],
+        ensemble=[one.seed for one in members],
     )
 
 
-def near_best(reports: Sequence[SeedReport], best: int) -> set[int]:
+def near_best(reports: Sequence[StartReport], best: int) -> set[int]:
     """The seeds that may have a say beside the best one: those with nearly its F̂."""
     top = next(report.fbeta_hat for report in reports if report.seed == best)
     near = {r.seed for r in reports if r.status != "collapsed" and r.fbeta_hat >= _HEARD * top}
     return near | {best}
 
 
-def alike(product: FloatArray, of_best: FloatArray) -> bool:
+def same_rows(product: FloatArray, of_best: FloatArray) -> bool:
     """Whether a start found what the best one did: another optimum of F̂ may be about other rows.
 
     >>> best = np.array([0.0, 0.1, 0.9, 1.0])
-    >>> alike(best**2, best), alike(1 - best, best)
+    >>> same_rows(best**2, best), same_rows(1 - best, best)
     (True, False)
     """
     if product is of_best:

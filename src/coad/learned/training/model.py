@@ -18,7 +18,7 @@ from coad.learned.net_spec import NetSpec
 from coad.learned.nets import LoopedNet, NormalisedHead, StackedNet
 from coad.learned.scaling import Scaler
 
-__all__ = ["Blueprint", "Fitted", "Scorer", "SeedReport", "absorb", "as_source", "fold"]
+__all__ = ["Blueprint", "Fitted", "Scorer", "StartReport", "absorb", "as_source", "fold"]
 
 #: From so many rows on, our own convolutions are worth being loaded, and from so many multiplications
 #: for each input value on, worth the time it takes to lay the rows out for them.
@@ -92,7 +92,7 @@ class Scorer(nn.Module):
 
 
 @dataclass(frozen=True)
-class SeedReport:
+class StartReport:
     """How one seed ended for one β, on validation data."""
 
     seed: int
@@ -126,21 +126,21 @@ class Fitted:
         scorer_s: Scorer,
         scorer_q: Scorer,
         *,
-        seeds: Sequence[SeedReport],
+        starts: Sequence[StartReport],
         seed: int,
         p_value: float,
         status: str,
         threshold: float = 0.5,
         thresholds: tuple[float, float] | None = None,
-        heard: Sequence[int] | None = None,
+        ensemble: Sequence[int] | None = None,
     ) -> None:
         self.beta = beta
         self.scorer_s, self.scorer_q = scorer_s, scorer_q
-        self.seeds, self.seed = list(seeds), seed
+        self.starts, self.seed = list(starts), seed
         self.p_value, self.status = p_value, status
         self.threshold, self.thresholds = threshold, thresholds
         #: The seeds that have a say: the best, or in an ensemble all that found the same.
-        self.kept = {seed} if heard is None else set(heard)
+        self.ensemble = {seed} if ensemble is None else set(ensemble)
         #: The scorers for unscaled rows, made when first used.
         self.direct: tuple[Scorer | None, Scorer | None] | None = None
 

@@ -21,8 +21,8 @@ from coad.learned.nets import StackedNet
 from coad.learned.training.duo import Duo, Rows
 from coad.learned.training.model import Blueprint
 from coad.learned.training.plan import Plan
-from coad.learned.training.seeds import build_duo
 from coad.learned.training.settings import Augment, Settings, Snapshot
+from coad.learned.training.starts import build_duo
 from coad.learned.training.trainer import Trainer
 
 __all__ = ["part"]

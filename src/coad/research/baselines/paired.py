@@ -42,7 +42,7 @@ class PairedNets(ABC):
         Number of epochs; more if they amount to fewer than ``least_steps`` training steps.
     batch_size, lr
         Batch size, and the maximum of a one-cycle learning rate schedule.
-    n_seeds
+    n_starts
         Number of starts.
     augment
         Applied to every training batch.
@@ -61,7 +61,7 @@ class PairedNets(ABC):
         least_steps: int = 0,
         batch_size: int = 256,
         lr: float = 5e-3,
-        n_seeds: int = 2,
+        n_starts: int = 2,
         augment: Augment | None = None,
         random_state: int = 0,
     ) -> None:
@@ -70,7 +70,7 @@ class PairedNets(ABC):
         self.least_steps = least_steps
         self.batch_size = batch_size
         self.lr = lr
-        self.n_seeds = n_seeds
+        self.n_starts = n_starts
         self.augment = augment
         self.random_state = random_state
 
@@ -85,7 +85,9 @@ class PairedNets(ABC):
         all_s = torch.from_numpy(np.ascontiguousarray(s, dtype=np.float32))
         all_q = torch.from_numpy(np.ascontiguousarray(q, dtype=np.float32))
         truth = torch.zeros(len(all_s)) if label is None else torch.from_numpy(np.asarray(label, np.float32))
-        pair = _Pair(self.net, s.shape[1:], q.shape[1:], [self.random_state + i for i in range(self.n_seeds)])
+        pair = _Pair(
+            self.net, s.shape[1:], q.shape[1:], [self.random_state + i for i in range(self.n_starts)]
+        )
         first = torch.cat([p.detach().flatten().clone() for p in pair.parameters()])
         train, held = (torch.from_numpy(part) for part in self._held_out(len(all_s), group))
         generator = torch.Generator().manual_seed(self.random_state)
@@ -113,7 +115,7 @@ class PairedNets(ABC):
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
                 schedule.step()
-                total, batches = total + loss.item() / self.n_seeds, batches + 1
+                total, batches = total + loss.item() / self.n_starts, batches + 1
             self.losses_.append(total / batches)
             with torch.no_grad():
                 value = self.objective(*_logits(pair, all_s[held], all_q[held]), truth[held])

@@ -115,14 +115,14 @@ def _coad(seed: int, quick: bool, setting: dict[str, Any]) -> Any:
     from coad.learned.estimator import CoAD
 
     # The settings of a named data set take precedence: they are short but sufficient for it.
-    own = {"epochs": 30, "n_seeds": 2, **setting} if quick else setting
+    own = {"epochs": 30, "n_starts": 2, **setting} if quick else setting
     return CoAD(**own, random_state=seed)
 
 
 def _modes(seed: int, quick: bool, setting: dict[str, Any]) -> Any:
     from coad.modes.estimator import CoincidenceModes
 
-    return CoincidenceModes(n_seeds=3 if quick else 6, random_state=seed)
+    return CoincidenceModes(n_starts=3 if quick else 6, random_state=seed)
 
 
 _ALL = (

@@ -25,7 +25,7 @@ RECIPES: dict[str, Recipe] = {
     "fast": Recipe(
         pairs=12_000,
         folds=6,
-        n_seeds=4,
+        n_starts=4,
         epochs=100,
         batch_size=1000,
         epoch_size=5000,

@@ -39,7 +39,7 @@ class Recipe:
 
     pairs: int
     folds: int
-    n_seeds: int
+    n_starts: int
     epochs: int
     batch_size: int
     epoch_size: int
@@ -244,11 +244,11 @@ def run_experiment(
     scores: dict[float, FloatArray] = {}
     detectors: dict[float, CoAD] = {}
     for group in [sorted(wanted)] if frontier else [[beta] for beta in wanted]:
-        progress(f"training beta = {', '.join(f'{beta:g}' for beta in group)}: {recipe.n_seeds} starts")
+        progress(f"training beta = {', '.join(f'{beta:g}' for beta in group)}: {recipe.n_starts} starts")
         detector = CoAD(
             beta=group if len(group) > 1 else group[0],
             alpha=ALPHA,
-            n_seeds=recipe.n_seeds,
+            n_starts=recipe.n_starts,
             epochs=recipe.epochs,
             batch_size=recipe.batch_size,
             epoch_size=recipe.epoch_size,
@@ -264,10 +264,10 @@ def run_experiment(
         p_s, p_q = detectors[beta].confidences(test.s, test.q)
         scores[beta] = p_s * p_q
         table += _digit_rows(beta, scores[beta], test.digit, (paper or {}).get(beta))
-        kept = detectors[beta].fitted_[beta].kept
+        kept = detectors[beta].fitted_[beta].ensemble
         starts += [
             StartRow(beta, row.seed, row.status, row.fbeta_hat, row.mu_s, row.mu_q, kept=row.seed in kept)
-            for row in detectors[beta].seeds_
+            for row in detectors[beta].starts_
         ]
     middle = 1.0 if 1.0 in wanted else wanted[len(wanted) // 2]
     latent_s, latent_q = detectors[middle].latent(test.s, test.q)
@@ -298,7 +298,7 @@ def chosen_recipe(
         return recipe
     if starts < 1:
         raise InputError(f"starts, the number of starts for each beta, must be at least 1, not {starts}")
-    return replace(recipe, n_seeds=starts)
+    return replace(recipe, n_starts=starts)
 
 
 def _digit_rows(

@@ -136,7 +136,7 @@ def run_milling(
     *,
     data: str | Path | None = None,
     beta: float = 1.0,
-    n_seeds: int = 4,
+    n_starts: int = 4,
     epochs: int = 200,
     every: int = 8,
     test_size: float = 0.3,
@@ -153,7 +153,7 @@ def run_milling(
     data
         The feature table, the original ``mill.mat``, or a folder; by default COAD_DATA is searched
         for the table.
-    beta, n_seeds, epochs
+    beta, n_starts, epochs
         Arguments of :class:`~coad.learned.estimator.CoAD`.
     every
         Use every n-th window of the table for training.
@@ -179,7 +179,7 @@ def run_milling(
     whole = load_mill_mat(Path(str(data))) if raw else load_milling_features(data)
     pairs = whole.pairs
     number = window_in_cut(pairs)
-    settings = {"beta": beta, "n_seeds": n_seeds, "epochs": epochs, "net": "milling" if raw else None}
+    settings = {"beta": beta, "n_starts": n_starts, "epochs": epochs, "net": "milling" if raw else None}
     rows: list[MillingRow] = []
     total, count = np.zeros(len(pairs)), np.zeros(len(pairs))
     for split in range(splits):

@@ -32,7 +32,7 @@ RECIPES: dict[str, Recipe] = {
     "fast": Recipe(
         pairs=200_000,
         folds=20,
-        n_seeds=2,
+        n_starts=2,
         epochs=80,
         batch_size=760,
         epoch_size=22_800,
@@ -41,7 +41,7 @@ RECIPES: dict[str, Recipe] = {
     "paper": Recipe(
         pairs=50_000,
         folds=10,
-        n_seeds=3,
+        n_starts=3,
         epochs=3000,
         batch_size=760,
         epoch_size=1800,

@@ -214,7 +214,7 @@ def _milling_coad(train: Pairs, test: Pairs, regimes: bool, seed: int, setting: 
     """CoAD as in ``coad reproduce milling``, where the motor current decides which half is worn."""
     from coad.research.experiments.milling import fit_split
 
-    options = {"beta": 1.0, "n_seeds": 4, "epochs": 200, "net": None, **setting}
+    options = {"beta": 1.0, "n_starts": 4, "epochs": 200, "net": None, **setting}
     method = "regimes" if regimes else "plain"
     row, anomaly, healthy = fit_split(0, method, train.without_label(), test, options, seed)
     truth = np.asarray(test.label, dtype=bool)

@@ -159,7 +159,7 @@ def _coincidence(
     """CoAD: ``own`` is its decision after training, ``ours`` uses thresholds searched on the training rows."""
     regimes = method.name == "coad"
     if data.fit_coad is not None:
-        setting = {"epochs": 20, "n_seeds": 2} if quick else {}
+        setting = {"epochs": 20, "n_starts": 2} if quick else {}
         return data.fit_coad(train, test, regimes, seed, setting)
     context_train, context_test = (train.context, test.context) if regimes else (None, None)
     detector = method.make(seed, quick, data.setting)

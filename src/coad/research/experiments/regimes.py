@@ -124,7 +124,7 @@ def run_regimes(
     milling: MillingRun | None = None,
     data: str | Path | None = None,
     beta: float = 1.0,
-    n_seeds: int = 4,
+    n_starts: int = 4,
     epochs: int = 200,
     random_state: int = 0,
     progress: Progress = silent,
@@ -141,7 +141,7 @@ def run_regimes(
         An earlier milling run to use instead of running it again.
     data
         The folder that contains the folders of the data sets; by default COAD_DATA.
-    beta, n_seeds, epochs
+    beta, n_starts, epochs
         Arguments of :class:`~coad.learned.estimator.CoAD`.
     random_state
         Seed of splits and training.
@@ -160,7 +160,7 @@ def run_regimes(
         )
     if splits < 1:
         raise InputError(f"splits must be at least 1, not {splits}")
-    settings: dict[str, Any] = {"beta": beta, "n_seeds": n_seeds, "epochs": epochs}
+    settings: dict[str, Any] = {"beta": beta, "n_starts": n_starts, "epochs": epochs}
     rows: list[RegimeRow] = []
     kept: dict[str, Any] = {}
     sources: dict[str, str] = {}

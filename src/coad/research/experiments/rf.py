@@ -101,11 +101,11 @@ SETTING: dict[str, Any] = {
     "lr": 1e-2,
     "margin": 0.0,
     "epochs": 80,
-    "n_seeds": 6,
+    "n_starts": 6,
     "ensemble": True,
 }
 #: The same for ``--quick``: smaller batches, so that fewer windows still give enough training steps.
-QUICK_SETTING: dict[str, Any] = {**SETTING, "batch_size": 100, "epochs": 60, "n_seeds": 2}
+QUICK_SETTING: dict[str, Any] = {**SETTING, "batch_size": 100, "epochs": 60, "n_starts": 2}
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,13 @@ __all__ = [
     "AS_THEY_ARE",
     "Arrays",
     "Look",
-    "Looks",
     "Seen",
-    "looked_at",
-    "looks_at",
-    "looks_from_list",
-    "looks_in_words",
-    "looks_to_list",
+    "Transforms",
+    "transformed",
+    "transforms_for",
+    "transforms_from_list",
+    "transforms_in_words",
+    "transforms_to_list",
 ]
 
 Array32 = NDArray[np.float32]
@@ -75,10 +75,10 @@ class Signal:
 
 #: What is done with the rows of one input, in turn, and with those of both.
 Look = tuple[Digest | Pixels | Signal | Logs | Codes, ...]
-Looks = tuple[Look, Look]
-Seen = tuple[Looks, Arrays]
+Transforms = tuple[Look, Look]
+Seen = tuple[Transforms, Arrays]
 
-AS_THEY_ARE: Looks = ((), ())
+AS_THEY_ARE: Transforms = ((), ())
 #: Images with more values than this are seen by convolutions.
 _SMALL = 256
 #: Flat rows may be signals if they have so many columns, and neighbouring ones go along with each other like this.
@@ -86,8 +86,8 @@ _POINTS, _SMOOTH = 64, 0.5
 _MOST_ROWS = 5_000
 
 
-def looks_at(s: Array32, q: Array32, net: Any) -> list[list[Seen]]:
-    """Looks to choose from and what they show, the simplest first; if these are no clear modes, the next list is for trying.
+def transforms_for(s: Array32, q: Array32, net: Any) -> list[list[Seen]]:
+    """Transforms to choose from and what they show, the simplest first; if these are no clear modes, the next list is for trying.
 
     Networks of one's own see the rows as they are, and so do those of images that are not small.
     """
@@ -99,7 +99,7 @@ def looks_at(s: Array32, q: Array32, net: Any) -> list[list[Seen]]:
         (ways_s[min(i, len(ways_s) - 1)], ways_q[min(i, len(ways_q) - 1)])
         for i in range(max(len(ways_s), len(ways_q)))
     ]
-    seen = [(one, looked_at(one, s, q)) for one in looks]
+    seen = [(one, transformed(one, s, q)) for one in looks]
     seen = _with(Codes.fit, _with(Logs.fit, seen))
     return [seen] if looks[0] == AS_THEY_ARE else [seen, [as_they_are]]
 
@@ -126,7 +126,7 @@ def _smooth(rows: Array32) -> bool:
     return bool(np.median(along) >= _SMOOTH)
 
 
-def looked_at(looks: Looks, s: Array32, q: Array32) -> Arrays:
+def transformed(looks: Transforms, s: Array32, q: Array32) -> Arrays:
     """Both inputs, as they are looked at."""
     found = []
     for look, rows in zip(looks, (s, q), strict=True):
@@ -136,10 +136,10 @@ def looked_at(looks: Looks, s: Array32, q: Array32) -> Arrays:
     return found[0], found[1]
 
 
-def looks_in_words(looks: Looks) -> str:
+def transforms_in_words(looks: Transforms) -> str:
     """What is looked at, for people; nothing to say of rows as they are.
 
-    >>> looks_in_words(((Pixels(),), ())), looks_in_words(AS_THEY_ARE)
+    >>> transforms_in_words(((Pixels(),), ())), transforms_in_words(AS_THEY_ARE)
     ('looked at: s by pixels one by one', '')
     """
     sides = [
@@ -150,13 +150,13 @@ def looks_in_words(looks: Looks) -> str:
     return f"looked at: {'; '.join(sides)}" if sides else ""
 
 
-def looks_to_list(looks: Looks) -> list[list[dict[str, Any]]]:
+def transforms_to_list(looks: Transforms) -> list[list[dict[str, Any]]]:
     """Plain data for JSON."""
     return [[step.to_dict() for step in look] for look in looks]
 
 
-def looks_from_list(data: Sequence[Sequence[dict[str, Any]]]) -> Looks:
-    """The inverse of :func:`looks_to_list`."""
+def transforms_from_list(data: Sequence[Sequence[dict[str, Any]]]) -> Transforms:
+    """The inverse of :func:`transforms_to_list`."""
     kinds: dict[str, Any] = {
         "digest": Digest,
         "pixels": Pixels,

@@ -15,14 +15,14 @@ import torch
 
 from coad.core.metric import fbeta_of
 from coad.learned.training.duo import Duo, Rows
-from coad.learned.training.model import Blueprint, SeedReport
+from coad.learned.training.model import Blueprint, StartReport
 from coad.learned.training.plan import Plan, choose_plan
 from coad.learned.training.progress import Progress
 from coad.learned.training.selection import COLLAPSED_BELOW
 from coad.learned.training.settings import Augment, Settings, Snapshot
 from coad.learned.training.trainer import Trainer
 
-__all__ = ["Run", "estimated_alpha", "report_seeds", "train_seeds"]
+__all__ = ["Run", "estimated_alpha", "report_starts", "train_starts"]
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Run:
     plan: Plan
 
 
-def train_seeds(
+def train_starts(
     blueprints: tuple[Blueprint, Blueprint],
     seeds: Sequence[int],
     settings: Settings,
@@ -114,9 +114,9 @@ def build_duo(
     return Duo(net_s, net_q, normalised=settings.preset == "robust")
 
 
-def report_seeds(
+def report_starts(
     snapshots: Sequence[Snapshot], beta: float, alpha: float
-) -> tuple[list[SeedReport], Snapshot]:
+) -> tuple[list[StartReport], Snapshot]:
     """The table of seeds for one β, judged with one α, and the best snapshot."""
     own = [snapshot for snapshot in snapshots if snapshot.beta == beta]
     value = np.array([float(fbeta_of(x.true_positives, x.joint, beta, alpha)) for x in own])
@@ -132,7 +132,7 @@ def report_seeds(
         if status != "ok":
             log.info("beta %g, seed %d: %s (F̂ %.3f, best %.3f)", beta, x.seed, status, f, value[chosen])
         table.append(
-            SeedReport(
+            StartReport(
                 seed=x.seed,
                 status=status,
                 fbeta_hat=float(f),

@@ -17,7 +17,7 @@ from coad.modes import estimator
 from coad.modes.codes import Codes
 from coad.modes.digest import Digest, band_edges
 from coad.modes.logs import Logs
-from coad.modes.looks import AS_THEY_ARE, looks_at, looks_in_words
+from coad.modes.transforms import AS_THEY_ARE, transforms_for, transforms_in_words
 from coad.research.baselines.strategies import f1
 
 
@@ -71,7 +71,7 @@ def test_neither_units_nor_a_wild_value_break_a_digest():
     assert np.isfinite(digest(wild)).all()
     assert np.isfinite(det.score_samples(wild, q)).all()
     np.testing.assert_array_equal(det.predict_mode(wild[4:], q[4:]), det.predict_mode(s[4:], q[4:]))
-    CoincidenceModes(random_state=0, steps=20, n_seeds=2).fit(wild, q)
+    CoincidenceModes(random_state=0, steps=20, n_starts=2).fit(wild, q)
     assert det._mode(np.array([[np.nan, np.nan], [0.0, 9.0]])).tolist() == [-1, 1]
 
 
@@ -96,7 +96,7 @@ def test_what_comes_at_any_place_and_phase_is_found_in_windows():
     flat = s[:, 0], q[:, 0]
     det = CoincidenceModes(random_state=0).fit(*flat)
     assert f1(fault, det.predict(*flat)) > 0.9
-    assert "s by rows as signals, level" in looks_in_words(det.looks_)
+    assert "s by rows as signals, level" in transforms_in_words(det.transforms_)
     # Windows beside features that somebody took from the other ones already.
     q = Digest.fit(q)(q)
     assert f1(fault, CoincidenceModes(random_state=0).fit(s, q).predict(s, q)) > 0.9
@@ -112,7 +112,7 @@ def test_a_shape_that_always_comes_at_one_place_is_found_too(tmp_path):
         inputs.append((step[kind] + rng.normal(size=(1500, 60)))[:, None].astype(np.float32))
     s, q = inputs
     det = CoincidenceModes(random_state=0).fit(s, q)
-    assert det.looks_[0][0].shape
+    assert det.transforms_[0][0].shape
     assert f1(kind == 5, det.predict(s, q)) > 0.95
     det.save(tmp_path / "model")
     again = coad.load(tmp_path / "model")
@@ -137,9 +137,9 @@ def test_every_point_is_looked_at_if_modes_are_not_clear_and_what_holds_more_is_
     rng = np.random.default_rng(0)
     level = np.where(np.arange(400) < 120, 3.0, 0.0)[:, None, None]
     s, q = (rng.normal(size=(400, 1, 32)) + level for _ in range(2))
-    det = CoincidenceModes(random_state=0, steps=60, n_seeds=2).fit(s, q)
+    det = CoincidenceModes(random_state=0, steps=60, n_starts=2).fit(s, q)
     assert len(found) == looked
-    assert (det.looks_ == AS_THEY_ARE) == (looked == 2 and kept[1] > kept[0])
+    assert (det.transforms_ == AS_THEY_ARE) == (looked == 2 and kept[1] > kept[0])
     assert len(det.modes_) == 2
 
 
@@ -150,13 +150,13 @@ def test_windows_of_noise_have_no_modes_and_networks_of_ones_own_see_every_point
         warnings.simplefilter("ignore", coad.exceptions.CoadWarning)
         det = CoincidenceModes(random_state=0, steps=60).fit(s, q)
         assert len(det.modes_) == 0
-        assert det.looks_ == AS_THEY_ARE  # every point was looked at, too
+        assert det.transforms_ == AS_THEY_ARE  # every point was looked at, too
         assert (det.predict_mode(s, q) == -1).all()
         s[:200] += 3 * np.sin(np.arange(32) / 3).astype(np.float32)
         q[:200] -= 3
         own = NetSpec((Conv(4, 5, 2, 2),), (16,))
         det = CoincidenceModes(net=own, random_state=0, steps=60).fit(s, q)
-    assert det.looks_ == AS_THEY_ARE
+    assert det.transforms_ == AS_THEY_ARE
     assert det.blueprints_[0].source == own
     assert det.blueprints_[0].input_shape == (2, 32)
 
@@ -172,7 +172,7 @@ def test_kinds_that_differ_by_a_factor_are_found_in_columns_that_span_decades(tm
     s, q, rare = decades(1)
     s = np.column_stack([s, np.random.default_rng(0).normal(size=len(s))])  # this one stays as it is
     det = CoincidenceModes(random_state=0).fit(s, q)
-    assert np.isnan(det.looks_[0][0].floor)[-1]
+    assert np.isnan(det.transforms_[0][0].floor)[-1]
     assert f1(rare, det.predict(s, q)) > 0.95
     s[:3] *= -1  # below 0, where no row of the fit was
     assert np.isfinite(det.score_samples(s, q)).all()
@@ -188,7 +188,7 @@ def test_a_single_column_that_spans_decades_is_seen_by_its_logarithm():
         for order in np.array([[0, 1, 2, 3], [2, 3, 0, 1]])
     )
     det = CoincidenceModes(random_state=0).fit(s[:, None], q[:, None])
-    assert all(isinstance(step, Logs) for look in det.looks_ for step in look)
+    assert all(isinstance(step, Logs) for look in det.transforms_ for step in look)
     assert f1(kind == 3, det.predict(s[:, None], q[:, None])) > 0.95
 
 
@@ -202,11 +202,11 @@ def test_a_speck_of_dust_among_zeros_hardly_moves_the_others():
 
 
 def test_of_many_rows_some_tell_the_look_and_all_are_scaled(monkeypatch):
-    monkeypatch.setattr("coad.modes.estimator._LOOKED_AT", 700)
+    monkeypatch.setattr("coad.modes.estimator._TRANSFORM_SAMPLE", 700)
     s, q, rare = decades(1)
     group = np.arange(len(s)) // 5
     det = CoincidenceModes(random_state=0).fit(s, q, group=group, context=group % 2)
-    assert any(isinstance(step, Logs) for step in det.looks_[0])
+    assert any(isinstance(step, Logs) for step in det.transforms_[0])
     assert f1(rare, det.predict(s, q, context=group % 2)) > 0.95
 
 
@@ -235,7 +235,7 @@ def test_codes_whose_order_means_nothing_tell_kinds_apart(tmp_path):
         inputs.append(np.where(rng.random((1500, 8)) < 0.75, liked[kind], any_code).astype(float))
     s, q = inputs
     det = CoincidenceModes(random_state=0).fit(s, q)
-    assert [type(step) for step in det.looks_[0]] == [Codes]
+    assert [type(step) for step in det.transforms_[0]] == [Codes]
     assert f1(kind == 4, det.predict(s, q)) > 0.95
     det.save(tmp_path / "model")
     np.testing.assert_array_equal(coad.load(tmp_path / "model").predict(s, q), det.predict(s, q))
@@ -266,7 +266,7 @@ def test_many_columns_are_a_signal_if_neighbours_go_along():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(300, 90)).astype(np.float32)
     for rows, many in ((noise, 1), (noise.cumsum(axis=1), 2), (noise.cumsum(axis=1)[:, :60], 1)):
-        (looks,) = looks_at(rows, noise, None)
+        (looks,) = transforms_for(rows, noise, None)
         assert len(looks) == many
 
 
@@ -280,9 +280,9 @@ def test_small_images_are_lists_of_pixels_and_large_ones_are_seen_by_convolution
     det.save(tmp_path / "model")
     np.testing.assert_array_equal(coad.load(tmp_path / "model").predict_mode(s, q), det.predict_mode(s, q))
     large = np.zeros((9, 1, 17, 16), dtype=np.float32)
-    assert [looks for ((looks, _),) in looks_at(large, s[:9], None)] == [AS_THEY_ARE]
+    assert [looks for ((looks, _),) in transforms_for(large, s[:9], None)] == [AS_THEY_ARE]
     # Small images beside windows: both become flat, or none does.
-    first, ((last, _),) = looks_at(s, rng.normal(size=(900, 2, 30)).astype(np.float32), None)
+    first, ((last, _),) = transforms_for(s, rng.normal(size=(900, 2, 30)).astype(np.float32), None)
     looks, (pixels, digests) = first[0]
     assert [type(step).__name__ for look in looks for step in look] == ["Pixels", "Digest"]
     assert pixels.ndim == digests.ndim == 2

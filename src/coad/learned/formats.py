@@ -1,0 +1,55 @@
+"""Model folders of earlier formats, brought to the present one when they are read.
+
+=======  ==================================================================================
+format   what changed
+=======  ==================================================================================
+1        the first
+2        rows are flagged from a threshold on (``>=``; in format 1 they had to exceed it), and
+         some facts have other names: starts, ensemble, transforms
+=======  ==================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+__all__ = ["FORMAT_VERSION", "upgraded"]
+
+FORMAT_VERSION = 2
+
+
+def upgraded(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a model as the present format has them; those of format 1 are changed in place."""
+    if facts["format_version"] == 1:
+        _from_1(facts)
+        if facts.get("discovered") is not None:
+            _from_1(facts["discovered"])
+    return facts
+
+
+def _from_1(facts: dict[str, Any]) -> None:
+    settings = facts["settings"]
+    if "n_seeds" in settings:
+        settings["n_starts"] = settings.pop("n_seeds")
+    facts["schema"].setdefault("names", [None, None])
+    if facts.get("kind") == "modes":
+        facts["transforms"] = facts.pop("looks", [[], []])
+        facts.setdefault("reason", "")
+        return
+    facts.setdefault("history", {})
+    facts.setdefault("dismissed", [])
+    for own in facts["fitted"]:
+        own["starts"] = own.pop("seeds")
+        own["ensemble"] = own.pop("heard", [own["seed"]])
+    for own in (*facts["fitted"], *facts["dismissed"]):
+        own["threshold"] = _above(own["threshold"])
+        pair = own["thresholds"]
+        own["thresholds"] = None if pair is None else [_above(value) for value in pair]
+
+
+def _above(value: Any) -> Any:
+    """The least number above a threshold; infinity, which JSON writes as a word, stays."""
+    return value if value == "inf" else float(np.nextafter(float(value), math.inf))
