@@ -11,7 +11,8 @@ from torch import nn
 
 from benchmarks._results import record, table
 from coad import CoAD, CoincidenceLoss
-from coad.core.metric import Moments, fbeta_hat
+from coad.core.metric import fbeta_hat
+from coad.core.moments import Moments
 from coad.exceptions import CoadWarning
 from coad.learned.nets import NormalisedHead
 from coad.research.datasets.digits import load_digits_split

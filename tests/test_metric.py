@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coad.core import metric
-from coad.core.metric import Moments
+from coad.core.moments import Moments
 from coad.exceptions import InputError, UndefinedMetricWarning
 
 flags = st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 2)), min_size=2, max_size=60)

@@ -6,7 +6,8 @@ import pytest
 import torch
 from naive_learn import naive_loss
 
-from coad.core.metric import Moments, fbeta_hat
+from coad.core.metric import fbeta_hat
+from coad.core.moments import Moments
 from coad.exceptions import InputError
 from coad.learned.objective import CoincidenceLoss, soft_fbeta, sum_moments
 

@@ -11,7 +11,7 @@ import pytest
 from coad.core import metric
 from coad.core.grid import ThresholdGrid
 from coad.core.inference import fbeta_of_rows
-from coad.core.metric import Moments
+from coad.core.moments import Moments
 from coad.core.search import PairSearch, _evaluate, search_rule, stratum_kinds
 from coad.core.theory import pseudo_target_constants
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from coad.core.metric import (
-    Moments,
     false_positive_fraction,
     fbeta_hat,
     naive_false_positive_fraction,
     precision_hat,
     recall_hat,
 )
+from coad.core.moments import Moments
 from coad.core.theory import (
     MNIST_B,
     MNIST_W,

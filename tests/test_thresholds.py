@@ -9,7 +9,7 @@ from scipy.signal import lfilter
 
 import coad
 from coad.core.grid import ThresholdGrid
-from coad.core.metric import Moments
+from coad.core.moments import Moments
 from coad.core.search import PairSearch
 from coad.exceptions import InputError
 from coad.research.datasets.synthetic import independent_noise, synthetic_outliers

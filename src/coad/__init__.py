@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time the names load when they are first used
-    from coad.core.metric import Moments, fbeta_hat, precision_hat, recall_hat
+    from coad.core.metric import fbeta_hat, precision_hat, recall_hat
+    from coad.core.moments import Moments
     from coad.data.pairs import Pairs
     from coad.data.read import pairs_from_frame, read_pairs
     from coad.learned.estimator import CoAD
@@ -30,7 +31,7 @@ _HOME = {
     "CoincidenceLoss": "coad.learned.objective",
     "CoincidenceModes": "coad.modes.estimator",
     "CoincidenceThreshold": "coad.thresholds.detector",
-    "Moments": "coad.core.metric",
+    "Moments": "coad.core.moments",
     "NetSpec": "coad.learned.net_spec",
     "Pairs": "coad.data.pairs",
     "ThresholdResult": "coad.thresholds.selection",

@@ -26,7 +26,8 @@ from scipy.stats import random_table
 
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.core.grid import ThresholdGrid
-from coad.core.metric import Moments, fbeta_of, true_positive_fraction
+from coad.core.metric import fbeta_of, true_positive_fraction
+from coad.core.moments import Moments
 from coad.core.runs import find_runs
 from coad.core.search import Optimum, PairSearch
 

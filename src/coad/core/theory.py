@@ -20,7 +20,8 @@ from itertools import product
 import numpy as np
 
 from coad._typing import ArrayLike, FloatArray
-from coad.core.metric import Moments, fbeta_hat, fbeta_weights
+from coad.core.metric import fbeta_hat, fbeta_weights
+from coad.core.moments import Moments
 from coad.core.validation import check_beta, check_rate
 from coad.exceptions import InputError, UndefinedMetricWarning
 

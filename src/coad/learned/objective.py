@@ -17,7 +17,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from coad.core.metric import Moments, fbeta_of, true_positive_fraction
+from coad.core.metric import fbeta_of, true_positive_fraction
+from coad.core.moments import Moments
 from coad.core.validation import check_betas, check_rate
 from coad.exceptions import InputError
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from coad._typing import FloatArray, IntArray
-from coad.core.metric import Moments, ignore_undefined, precision_hat, true_positive_fraction
+from coad.core.metric import ignore_undefined, precision_hat, true_positive_fraction
+from coad.core.moments import Moments
 from coad.modes.consensus import joint_counts, stability_of
 from coad.modes.evidence import mode_p_values
 from coad.modes.roles import Role

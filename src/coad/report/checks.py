@@ -7,7 +7,8 @@ import warnings
 import numpy as np
 
 from coad.core.inference import coincidence_after_shift
-from coad.core.metric import Moments, precision_hat
+from coad.core.metric import precision_hat
+from coad.core.moments import Moments
 from coad.core.validation import LEVEL
 from coad.core.verdict import FOUND
 from coad.exceptions import CoadWarning

@@ -15,7 +15,8 @@ from coad._typing import BoolArray, FloatArray
 from coad.core.grid import ThresholdGrid
 from coad.core.inference import MAX_PLAUSIBLE_RATE, fbeta_of_rows
 from coad.core.labels import label_scores
-from coad.core.metric import Moments, fbeta_hat, fbeta_of, precision_hat, recall_hat
+from coad.core.metric import fbeta_hat, fbeta_of, precision_hat, recall_hat
+from coad.core.moments import Moments
 from coad.core.search import PairSearch
 from coad.core.verdict import NO_COINCIDENCE, SHARED_REGIME, Status, Suspicion, strictest
 from coad.events.runs import Events

@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin, OutlierMixin, clone
 
 from coad._typing import BoolArray, FloatArray, RandomState
-from coad.core.metric import Moments, fbeta_hat, ignore_undefined
+from coad.core.metric import fbeta_hat, ignore_undefined
+from coad.core.moments import Moments
 from coad.core.validation import as_score, as_strata, check_finite, check_same_length
 from coad.data.pairs import unpacked
 from coad.exceptions import InputError, NotFittedError

@@ -14,7 +14,8 @@ from scipy.stats import random_table
 from coad._typing import FloatArray, IntArray, RandomState
 from coad.core.grid import ThresholdGrid
 from coad.core.inference import BOTH_WAYS, EPISODE_GAP, FEW_EPISODES, share_kept
-from coad.core.metric import Moments, ignore_undefined
+from coad.core.metric import ignore_undefined
+from coad.core.moments import Moments
 from coad.core.search import Optimum
 from coad.core.validation import (
     LEVEL,

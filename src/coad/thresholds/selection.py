@@ -27,13 +27,8 @@ from coad.core.inference import (
     resampled_intervals,
     shift_test,
 )
-from coad.core.metric import (
-    Moments,
-    fbeta_hat,
-    ignore_undefined,
-    precision_hat,
-    recall_hat,
-)
+from coad.core.metric import fbeta_hat, ignore_undefined, precision_hat, recall_hat
+from coad.core.moments import Moments
 from coad.core.search import Optimum, PairSearch
 from coad.core.validation import (
     LEVEL,

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from coad.core.metric import Moments, true_positive_fraction
+from coad.core.metric import true_positive_fraction
+from coad.core.moments import Moments
 from coad.exceptions import CoadWarning
 from coad.thresholds.selection import ThresholdResult, select_thresholds
 

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm, rankdata
 
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from coad.core.metric import Moments, true_positive_fraction
+from coad.core.metric import true_positive_fraction
+from coad.core.moments import Moments
 from coad.exceptions import InputError
 
 __all__ = ["Slices", "propose_slices"]

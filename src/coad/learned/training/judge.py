@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.core.inference import Intervals
-from coad.core.metric import Moments, fbeta_hat, precision_hat, recall_hat, true_positive_fraction
+from coad.core.metric import fbeta_hat, precision_hat, recall_hat, true_positive_fraction
+from coad.core.moments import Moments
 from coad.core.verdict import Status, status_of
 from coad.learned.training.null import NullMaximum, p_value
 

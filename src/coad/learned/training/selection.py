@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from coad.core.metric import Moments, fbeta_of, true_positive_fraction
+from coad.core.metric import fbeta_of, true_positive_fraction
+from coad.core.moments import Moments
 
 __all__ = ["COLLAPSED_BELOW", "figures", "selection_score"]
 
