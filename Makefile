@@ -5,14 +5,26 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test lint bench browser clean
+.PHONY: demo test test-fast coverage lint hooks bench browser clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMP)
 	$(BIN)/coad demo
 
 test: lint browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The inner loop: without the slow tests, to which those in a browser belong.
+test-fast: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+# All tests, with the share of lines that they run; fails below the floor in pyproject.toml.
+coverage: $(STAMP) browser
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term
+
+# Checks of style and types at each `git commit`.
+hooks: $(STAMP)
+	$(BIN)/pre-commit install
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -38,4 +50,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov

@@ -9,6 +9,12 @@ from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
+
+# Before torch and numpy are imported: two workers of two threads each wait for one another on two cores, which
+# takes twice the processor time.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from makers import event_rows, rows_around_axes
 
 settings.register_profile("coad", deadline=None, derandomize=True)
@@ -20,6 +26,17 @@ def same_numbers_in_any_order():
     """Tests that draw from torch's global generator get the same numbers whatever ran before them."""
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture
+def two_threads():
+    """Training is shared out among threads, as on any machine of several cores."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
 
 
 class Ran(NamedTuple):

@@ -105,6 +105,7 @@ def test_coad_finds_planted_coincidence_above_its_peers_own_thresholds():
     assert lines["coad"].own[0] > lines["iforest"].own[0]
 
 
+@pytest.mark.slow
 def test_the_catalogue_of_modes_is_a_method_that_finds_a_rare_kind_among_regimes():
     s, q, kind = rows_around_axes((800, 600, 500, 80))
     pairs = Pairs(s, q, label=kind == 3)
@@ -179,6 +180,7 @@ def test_the_command_benches_a_file_and_its_exit_code_tells_of_failures(tmp_path
     assert "iforest" in str(wrong.exception)
 
 
+@pytest.mark.slow
 def test_the_rf_table_prints_the_papers_numbers_and_says_that_data_are_simulated(tmp_path):
     page = tmp_path / "rf.html"
     done = CliRunner().invoke(

@@ -30,10 +30,13 @@ from coad.workflows.scoring import Source
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HOSTILE = "q2 <script>window.broken = 1</script>"
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None,
-    reason="tests in a browser need Chromium: apt install chromium (Debian), or google-chrome in the path",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        CHROMIUM is None,
+        reason="tests in a browser need Chromium: apt install chromium (Debian), or google-chrome in the path",
+    ),
+]
 
 BUILD = Path(__file__).parent.parent / "build"
 

@@ -104,6 +104,7 @@ def test_the_input_file_is_never_overwritten(scores, run_coad):
     assert scores.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_demo_writes_a_page_that_needs_no_network(tmp_path):
     run = coad("demo", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
@@ -114,6 +115,7 @@ def test_demo_writes_a_page_that_needs_no_network(tmp_path):
     assert 'src="http' not in page
 
 
+@pytest.mark.slow
 def test_reproduce_synthetic_prints_both_panels(tmp_path):
     run = coad("reproduce", "synthetic", "--out", tmp_path / "figure.html")
     assert run.returncode == 0, run.stderr

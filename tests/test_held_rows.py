@@ -71,6 +71,7 @@ def test_noise_that_is_held_shows_no_coincidence(times):
     assert any("of the rows repeat the row before in both inputs" in str(one.message) for one in said)
 
 
+@pytest.mark.slow
 def test_kinds_are_found_in_readings_that_are_held():
     s, q, kind = rows_around_centres([0.5, 0.3, 0.15, 0.05], 400, (4,), spread=3, seed=5)
     s, q, rare = s.repeat(9, axis=0), q.repeat(9, axis=0), np.repeat(kind == 3, 9)

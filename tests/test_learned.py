@@ -125,7 +125,7 @@ def test_a_list_of_beta_gives_a_detector_for_each():
 
 
 @pytest.mark.parametrize("shape", [(3, 40), (1, 12, 12)])
-def test_series_and_images_are_taken_as_they_are(shape):
+def test_series_and_images_are_taken_as_they_are(shape, two_threads):
     rng = np.random.default_rng(0)
     s, q = rng.normal(size=(2, 300, *shape)).astype(np.float32)
     s[:45] += 1.5

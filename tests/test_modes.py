@@ -143,7 +143,7 @@ def test_rows_whose_inputs_disagree_have_no_mode(fitted_modes):
     assert not det.predict(a, b).any()
 
 
-def test_another_seed_gives_the_same_catalogue(fitted_modes):
+def test_another_seed_and_more_threads_give_the_same_catalogue(fitted_modes, two_threads):
     det, s, q, _ = fitted_modes
     other = CoincidenceModes(steps=80, random_state=7).fit(s, q)
     assert len(other.modes_) == len(det.modes_)
@@ -218,6 +218,7 @@ def test_independent_noise_has_an_empty_catalogue(seed):
     assert repr(det.modes_) == "no coincident modes"
 
 
+@pytest.mark.slow
 def test_slow_inputs_that_share_nothing_are_said_to_be_slow():
     walks = np.random.default_rng(0).normal(size=(2, 1200, 4)).cumsum(axis=1)
     with pytest.warns(

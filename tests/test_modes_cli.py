@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -28,6 +30,19 @@ def made(table, model, command="modes", *more):
     found = CliRunner().invoke(app, [command, str(table), *names, *more])
     assert found.exit_code == 0, found.output
     return found
+
+
+@pytest.fixture(scope="module")
+def catalogue(table, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("catalogue") / "model"
+    made(table, folder)
+    return folder
+
+
+@pytest.fixture
+def model(catalogue, tmp_path):
+    """The folder of a catalogue of the table, of the test's own."""
+    return shutil.copytree(catalogue, tmp_path / "model")
 
 
 def test_the_command_prints_the_catalogue_rarest_first_and_writes_a_page(table, tmp_path):
@@ -57,6 +72,7 @@ def test_the_command_prints_the_catalogue_rarest_first_and_writes_a_page(table, 
         assert "catalogue of modes" in str(refused.exception)
 
 
+@pytest.mark.slow
 def test_the_command_and_the_page_say_how_rows_were_looked_at(table, tmp_path):
     rows = np.loadtxt(table, delimiter=",", skiprows=1)
     path, page = tmp_path / "decades.csv", tmp_path / "page.html"
@@ -80,10 +96,9 @@ def test_fit_with_method_auto_chooses_modes_where_a_rare_mode_holds(table, tmp_p
     assert len(fits) == 1  # the catalogue that chose is the one that is kept
 
 
-def test_roles_set_by_hand_are_what_the_commands_use_and_files_are_still_read(table, tmp_path):
-    model, scores = tmp_path / "model", tmp_path / "scores.csv"
+def test_roles_set_by_hand_are_what_the_commands_use_and_files_are_still_read(table, model, tmp_path):
+    scores = tmp_path / "scores.csv"
     run = CliRunner().invoke
-    made(table, model)
     det = coad.load(model)
     regime = next(mode for mode in det.modes_ if mode.role == "regime")
     det.set_role(det.modes_.rare[0].mode, "ignore").set_role(regime.mode, "rare").save(model)
@@ -102,10 +117,8 @@ def test_roles_set_by_hand_are_what_the_commands_use_and_files_are_still_read(ta
     assert "suspected" not in judged.output
 
 
-def test_a_role_is_overruled_from_the_command_line(table, tmp_path):
-    model = tmp_path / "model"
+def test_a_role_is_overruled_from_the_command_line(table, model, tmp_path):
     run = CliRunner().invoke
-    made(table, model)
     rare = coad.load(model).modes_.rare[0].mode
     done = run(app, ["role", str(model), str(rare), "regime"])
     assert done.exit_code == 0, done.output
@@ -117,9 +130,9 @@ def test_a_role_is_overruled_from_the_command_line(table, tmp_path):
     assert "there is no mode 99" in str(run(app, ["role", str(model), "99", "rare"]).exception)
 
 
-def test_the_table_counts_the_rows_that_are_told_their_mode(table, tmp_path):
+def test_the_table_counts_the_rows_that_are_told_their_mode(table, model):
     values = np.loadtxt(table, delimiter=",", skiprows=1)
-    det = coad.CoincidenceModes(n_starts=2, random_state=0).fit(values[:, :4], values[:, 4:])
+    det = coad.load(model)
     told = det.predict_mode(values[:, :4], values[:, 4:])
     assert len(det.modes_) == 3
     assert {mode.mode: mode.rows for mode in det.modes_} == {
@@ -127,11 +140,10 @@ def test_the_table_counts_the_rows_that_are_told_their_mode(table, tmp_path):
     }
 
 
-def test_a_model_of_files_knows_the_names_of_its_columns(table, tmp_path):
-    made(table, tmp_path / "m")
+def test_a_model_of_files_knows_the_names_of_its_columns(table, model):
     frame = pd.read_csv(table)
     s, q = ([f"{side}{i}" for i in range(4)] for side in "sq")
-    det = coad.load(tmp_path / "m")
+    det = coad.load(model)
     assert len(det.predict(frame[s], frame[q])) == len(frame)
     with pytest.raises(InputError, match="column 0 of s is 's1'"):
         det.predict(frame[[s[1], s[0], *s[2:]]], frame[q])
@@ -154,6 +166,7 @@ def test_options_that_a_catalogue_does_not_have_are_named(table, tmp_path):
     assert "--beta has no meaning" in found.output + found.stderr
 
 
+@pytest.mark.slow
 def test_columns_are_proposed_for_rows_with_gaps_if_these_are_dropped_or_filled(table, tmp_path):
     lines = table.read_text(encoding="utf-8").splitlines()
     lines[5] = ",".join(["", *lines[5].split(",")[1:]])

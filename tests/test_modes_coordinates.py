@@ -97,6 +97,7 @@ def test_wide_inputs_are_left_as_they_are(monkeypatch):
     assert canonical_maps(s, q, np.arange(len(s)) % 3 == 0) is None
 
 
+@pytest.mark.slow
 def test_a_fault_that_is_drowned_in_the_columns_is_found_and_kept_on_disk(tmp_path):
     s, q, fault = plant()
     det = CoincidenceModes(random_state=0).fit(s, q)
@@ -206,6 +207,7 @@ def options(seed=0, rows=1200):
     return made, kind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "chosen"),
     [

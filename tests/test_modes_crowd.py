@@ -17,6 +17,7 @@ from coad.research.datasets.digits import digits_pairs
 RNG = np.random.default_rng
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", [1, 2])
 def test_rare_kinds_are_found_in_a_crowd_whose_inputs_are_independent(kinds):
     rng = RNG(0)
@@ -32,6 +33,7 @@ def test_rare_kinds_are_found_in_a_crowd_whose_inputs_are_independent(kinds):
     assert flagged[kind == 0].mean() < 0.01
 
 
+@pytest.mark.slow
 def test_ways_of_writing_that_come_independently_of_each_other_are_not_called_rare():
     """Zeros paired with any other zeros: gaps lie between ways of writing them, but they are no coincidence."""
     drawn = digits_pairs(4000, RNG(3), split="train")

@@ -150,6 +150,7 @@ def shifted():
     return CoincidenceModes(random_state=0).fit(s, q), s, q, faulty
 
 
+@pytest.mark.slow
 def test_a_shift_that_comes_with_every_regime_is_one_rare_mode(shifted, monkeypatch):
     det, s, q, faulty = shifted
     label = det.predict_mode(s, q)
@@ -169,6 +170,7 @@ def test_a_shift_that_comes_with_every_regime_is_one_rare_mode(shifted, monkeypa
     assert max((label[faulty] == m.mode).sum() for m in plain.modes_) < 0.5 * faulty.sum()
 
 
+@pytest.mark.slow
 def test_a_catalogue_with_deviations_says_the_same_from_disk(shifted, tmp_path):
     det, s, q, _ = shifted
     det.save(tmp_path / "model")
@@ -179,6 +181,7 @@ def test_a_catalogue_with_deviations_says_the_same_from_disk(shifted, tmp_path):
     assert again.modes_ == det.modes_
 
 
+@pytest.mark.slow
 def test_deviating_rows_still_have_a_regime_as_context(shifted):
     det, s, q, faulty = shifted
     regimes = {m.mode for m in det.modes_ if m.role == "regime"}

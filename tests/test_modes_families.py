@@ -156,6 +156,7 @@ def ways_of_doing_it(seed, rows=3000, kinds=6):
     return inputs[0], inputs[1], rare
 
 
+@pytest.mark.slow
 def test_a_rare_kind_is_called_and_the_rare_ways_of_common_ones_are_not(monkeypatch):
     s, q, rare = ways_of_doing_it(0)
     det = CoincidenceModes(random_state=0).fit(s, q)
@@ -229,6 +230,7 @@ def test_what_many_rows_have_is_not_rare_where_one_family_is_large():
     assert roles_by_family(before, size, family, 0.1, rows=5000, usual=0) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("windows", [False, True])
 def test_pieces_of_kinds_do_not_hide_or_share_the_role_of_a_rare_one(windows):
     s, q, kind = pieces()

@@ -35,6 +35,7 @@ def nested():
     return s, q, kind, CoincidenceModes(random_state=1).fit(s, q)
 
 
+@pytest.mark.slow
 def test_a_small_centre_inside_two_rings_is_one_rare_mode(nested):
     s, q, kind, det = nested
     assert len(det.modes_) == 3
@@ -42,6 +43,7 @@ def test_a_small_centre_inside_two_rings_is_one_rare_mode(nested):
     assert (det.predict(s, q) == (kind == 2)).mean() > 0.995
 
 
+@pytest.mark.slow
 def test_a_catalogue_whose_outputs_are_added_up_says_the_same_from_disk(nested, tmp_path):
     s, q, _, det = nested
     assert isinstance(det.duo_, PooledDuo)
@@ -51,6 +53,7 @@ def test_a_catalogue_whose_outputs_are_added_up_says_the_same_from_disk(nested, 
     np.testing.assert_allclose(again.score_samples(s, q), det.score_samples(s, q), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_taught_anew_the_centre_would_be_lost(monkeypatch):
     monkeypatch.setattr(pipeline, "_LOST", 0.0)
     s, q, kind = rings()
@@ -107,6 +110,7 @@ def test_a_direction_that_a_kind_of_few_rows_makes_is_kept_and_one_of_wild_rows_
         assert all(np.abs(m[:, 1]).argmax() == 1 for m in maps)
 
 
+@pytest.mark.slow
 def test_a_kind_of_one_per_cent_is_found_beside_regimes_of_a_third():
     s, q, kind = rows_around_centres([0.33, 0.33, 0.33, 0.01], 3000, (6,), spread=2.8, seed=2)
     flagged = CoincidenceModes(random_state=2).fit(s, q).predict(s, q)
@@ -125,6 +129,7 @@ def test_an_arc_of_a_ring_is_not_joined_with_the_centre():
     np.testing.assert_array_equal(asked.merged(labels), labels)
 
 
+@pytest.mark.slow
 def test_a_kind_across_the_crowd_that_no_line_tells_is_kept():
     rng = np.random.default_rng(0)
     rare = rng.random(3000) < 0.06

@@ -57,6 +57,7 @@ def test_what_is_isolated_in_time_is_rare_above_the_gap_too():
     assert rare(size, 3000, isolation=np.array([0.0, 0.0, 0.0, 0.9, 0.0])) == [0.09, 0.01]
 
 
+@pytest.mark.slow
 def test_a_small_kind_among_regimes_of_different_sizes_is_the_only_rare_one():
     s, q, kind = rows_around_centres([0.5, 0.25, 0.13, 0.1, 0.02], 2000, (5,), spread=3, seed=5)
     with warnings.catch_warnings():

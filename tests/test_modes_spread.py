@@ -111,6 +111,7 @@ def test_a_mode_that_comes_with_every_regime_is_rare_though_it_is_no_smaller():
     )  # max_rare has the last word
 
 
+@pytest.mark.slow
 def test_a_fault_larger_than_each_of_many_regimes_is_called_rare():
     """Simulated: 5 × 4 regimes of 5 % and a large shift in 8 % of the rows of each."""
     plant, rng = RNG(5), RNG(7)

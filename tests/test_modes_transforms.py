@@ -59,6 +59,7 @@ def test_channels_that_stand_still_are_digested_to_finite_numbers():
     assert Digest.fit(rows)(rows[:, :, :3]).shape == (40, 15)  # no band of frequency in three points
 
 
+@pytest.mark.slow
 def test_neither_units_nor_a_wild_value_break_a_digest():
     s, q, _ = rings()
     digest = Digest.fit(s)
@@ -86,6 +87,7 @@ def test_bands_cover_every_frequency_once(bins, most):
     assert (np.diff(width) >= 0).all()
 
 
+@pytest.mark.slow
 def test_what_comes_at_any_place_and_phase_is_found_in_windows():
     s, q, fault = rings()
     det = CoincidenceModes(random_state=0).fit(s, q)
@@ -102,6 +104,7 @@ def test_what_comes_at_any_place_and_phase_is_found_in_windows():
     assert f1(fault, CoincidenceModes(random_state=0).fit(s, q).predict(s, q)) > 0.9
 
 
+@pytest.mark.slow
 def test_a_shape_that_always_comes_at_one_place_is_found_too(tmp_path):
     rng = np.random.default_rng(4)
     kind = rng.choice(6, 1500, p=[0.25, 0.2, 0.2, 0.15, 0.15, 0.05])
@@ -168,6 +171,7 @@ def decades(seed, n=1500):
     return s, q, kind == 4
 
 
+@pytest.mark.slow
 def test_kinds_that_differ_by_a_factor_are_found_in_columns_that_span_decades(tmp_path):
     s, q, rare = decades(1)
     s = np.column_stack([s, np.random.default_rng(0).normal(size=len(s))])  # this one stays as it is
@@ -180,6 +184,7 @@ def test_kinds_that_differ_by_a_factor_are_found_in_columns_that_span_decades(tm
     np.testing.assert_array_equal(coad.load(tmp_path / "model").predict(s, q), det.predict(s, q))
 
 
+@pytest.mark.slow
 def test_a_single_column_that_spans_decades_is_seen_by_its_logarithm():
     rng = np.random.default_rng(0)
     kind = rng.choice(4, 1500, p=[0.4, 0.3, 0.25, 0.05])
@@ -201,6 +206,7 @@ def test_a_speck_of_dust_among_zeros_hardly_moves_the_others():
     np.testing.assert_allclose(Logs.fit(dusty)(dusty)[8:], Logs.fit(rows)(rows)[8:], atol=0.2)
 
 
+@pytest.mark.slow
 def test_of_many_rows_some_tell_the_look_and_all_are_scaled(monkeypatch):
     monkeypatch.setattr("coad.modes.estimator._TRANSFORM_SAMPLE", 700)
     s, q, rare = decades(1)
@@ -224,6 +230,7 @@ def test_logarithms_are_asked_for_where_a_column_spans_decades_only():
     assert Logs.fit(rows[:, 2:]) is None
 
 
+@pytest.mark.slow
 def test_codes_whose_order_means_nothing_tell_kinds_apart(tmp_path):
     rng = np.random.default_rng(0)
     kind = rng.choice(5, 1500, p=[0.25, 0.25, 0.25, 0.2, 0.05])
@@ -270,6 +277,7 @@ def test_many_columns_are_a_signal_if_neighbours_go_along():
         assert len(looks) == many
 
 
+@pytest.mark.slow
 def test_small_images_are_lists_of_pixels_and_large_ones_are_seen_by_convolutions(tmp_path):
     rng = np.random.default_rng(0)
     s, q, kind = rows_around_centres([0.4, 0.3, 0.25, 0.05], 900, (1, 6, 5), spread=2, seed=0)

@@ -83,7 +83,7 @@ def test_a_step_of_nothing_changes_nothing(snapshots):
             assert torch.equal(found.weights[name], before)
 
 
-def test_a_frontier_is_the_same_twice_and_after_an_interruption(tmp_path):
+def test_a_frontier_is_the_same_twice_and_after_an_interruption(tmp_path, two_threads):
     rows = windows(400)
     s, q = rows.s.numpy(), rows.q.numpy()
 
@@ -120,6 +120,7 @@ def _child(folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", CHILD, str(folder), str(Path(__file__).parent)], env=env)
 
 
+@pytest.mark.slow
 def test_killed_while_the_heads_are_alone_it_goes_on_bit_for_bit(tmp_path):
     assert _child(tmp_path / "whole").wait(120) == 0
     broken, kills = tmp_path / "broken", 0

@@ -188,6 +188,7 @@ def _child(path: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", CHILD, str(path), str(Path(__file__).parent)], env=env)
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_training_is_bit_identical(tmp_path):
     whole = tmp_path / "whole" / "state.safetensors"
     assert _child(whole).wait(120) == 0

@@ -122,6 +122,7 @@ def test_within_contexts_wild_values_are_tamed_too():
     assert 0.5 < np.delete(scaled, [5, 1005]).std() < 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("value", "part"), [(-9999.0, 0.02), (1e6, 0.002)])
 def test_both_methods_find_what_they_would_find_without_wild_values(value, part, tmp_path):
     (s, q), rare = kinds()

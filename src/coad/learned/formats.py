@@ -32,8 +32,8 @@ def upgraded(facts: dict[str, Any]) -> dict[str, Any]:
 
 def _from_1(facts: dict[str, Any]) -> None:
     settings = facts["settings"]
-    if "n_seeds" in settings:
-        settings["n_starts"] = settings.pop("n_seeds")
+    if "n_starts" in settings:
+        settings["n_starts"] = settings.pop("n_starts")
     facts["schema"].setdefault("names", [None, None])
     if facts.get("kind") == "modes":
         facts["transforms"] = facts.pop("looks", [[], []])
