@@ -332,8 +332,8 @@ def test_an_ensemble_keeps_every_good_start_and_is_saved_with_them(tmp_path):
     det.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert again.ensemble is True
-    assert again.fitted_[1.0].kept == own.kept
-    assert len(own.kept) == good
+    assert again.fitted_[1.0].ensemble == own.ensemble
+    assert len(own.ensemble) == good
     assert np.array_equal(again.score_samples(s, q), det.score_samples(s, q))
     assert np.array_equal(again.latent(s, q)[0], det.latent(s, q)[0])
     found = explain(det, s[:3], q[:3])

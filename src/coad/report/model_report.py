@@ -115,7 +115,7 @@ def _numbers(study: Study) -> Part:
     cells: list[tuple[str, str]] = []
     if study.status != NO_COINCIDENCE:
         between = {} if intervals is None else asdict(intervals)
-        span = {name: f", 95 %: {percent(low)} to {percent(high)}" for name, (low, high) in between.items()}
+        span = {name: f", 95 %: {percent(x[0])} to {percent(x[1])}" for name, x in between.items() if x}
         cells = [
             (f"{len(study.events):,}", f"events, {numbers.n_joint:,} flagged {scored.what}"),
             (percent(numbers.precision_hat), f"P̂, real among flagged{span.get('precision_hat', '')}"),
