@@ -20,7 +20,6 @@ LONG = (
     "peers",
     "regime_level",
     "report",
-    "slices",
     "streaming",
     "streaming_thresholds",
 )

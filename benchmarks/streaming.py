@@ -168,7 +168,7 @@ def _fit(folder: Path) -> None:
     layout = Layout(s="s_*", q="q_*", time="t", window=WINDOW)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoadWarning)
-        fit_files(Source(sample), layout, folder / "model", training=Training(seeds=1, epochs=3))
+        fit_files(Source(sample), layout, folder / "model", training=Training(n_starts=1, epochs=3))
 
 
 def _measure(folder: Path, rows: int, size: int) -> str:

@@ -165,7 +165,7 @@ def test_a_model_of_two_clocks_keeps_the_means_of_its_training_rows(tmp_path):
             layout,
             tmp_path / "model",
             clocks=Clocks(),
-            training=Training(starts=1, epochs=1),
+            training=Training(n_starts=1, epochs=1),
         )
     model, recipe = load_model(tmp_path / "model")
     assert set(json.loads((tmp_path / "model" / "layout.json").read_text())["means"]) == {"s:x", "q:x"}

@@ -113,7 +113,7 @@ def test_contexts_not_seen_in_training_are_named_with_their_rule(run_coad, home,
     assert code == 0
     assert "50 rows are in contexts that training did not see" in text
     assert "did not see" not in errors, "said once, for all files together"
-    assert "scaled like all training rows together" in text
+    assert "scaled by the statistics of all training rows" in text
 
 
 def test_an_ensemble_is_kept_and_the_report_tells_how_to_fit_it_again(run_coad, home, tmp_path):
@@ -241,20 +241,31 @@ def test_blocks_of_time_groups_and_means_are_kept_with_the_model(run_coad, tmp_p
     assert "did not see" not in text, "new blocks of time are always new"
 
 
-def test_slices_are_proposed_with_a_reason(run_coad, home, tmp_path):
-    code, text, errors = run_coad(
-        "fit",
-        home / "plant.parquet",
-        *("--time", "t", "--context", "material,feed", "--out", tmp_path / "m", *QUICK),
-    )
-    assert code == 0, errors
-    assert "proposed: --s motor_a,motor_b --q vib_x,vib_y" in text
-    assert "because " in text
-    code, text, errors = run_coad(
-        "fit", home / "plant.parquet", *("--s", "motor_*", "--time", "t", "--out", tmp_path / "m", *QUICK)
-    )
-    assert code == 0, errors
-    assert "q: vib_x, vib_y" in text
+def test_auto_stands_for_all_other_numeric_columns(run_coad, tmp_path):
+    columns = plant(600)
+    columns |= {"count": np.arange(600), "worn": columns["vib_x"] > 1, "name": ["a"] * 600}
+    columns["score"] = np.random.default_rng(0).normal(size=600)  # a label that looks like a signal
+    write_parquet(tmp_path / "plant.parquet", columns)
+    options = ("--time", "t", "--label", "score", "--out", tmp_path / "m", *QUICK)
+    for named, line in (
+        (("--s", "motor_*"), "q: vib_x, vib_y\n"),
+        (("--q", "vib_*"), "s: motor_a, motor_b\n"),
+    ):
+        code, text, errors = run_coad("fit", tmp_path / "plant.parquet", *named, *options)
+        assert code == 0, errors
+        assert line in text
+
+
+def test_columns_must_be_named_for_one_input(run_coad, home, tmp_path):
+    code, _, errors = run_coad("fit", home / "plant.parquet", "--out", tmp_path / "m", *QUICK)
+    assert code == 2
+    assert "name the columns of at least one input" in errors
+    assert "'motor_a'" in errors
+    assert len(errors.strip().splitlines()) == 1
+    everything = ("--s", "motor_*,vib_*", "--time", "t", "--out", tmp_path / "m")
+    code, _, errors = run_coad("fit", home / "plant.parquet", *everything, *QUICK)
+    assert code == 2
+    assert "name its columns with --q" in errors
 
 
 BAD_FIT = {

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from coad.events.kind_tables import cross_table, holm
 from coad.events.kinds import KindModel, find_kinds, fit_kinds
 from coad.exceptions import InputError
 from coad.learned.estimator import CoAD
@@ -182,31 +181,6 @@ def test_nothing_flagged_cannot_be_sorted(fitted):
     det, s, q, _ = fitted
     with pytest.raises(InputError, match="nothing to sort"):
         find_kinds(det, s, q, flags=np.zeros(N, bool))
-
-
-def test_status_columns_that_go_with_a_kind_are_named_and_others_not():
-    rng = np.random.default_rng(0)
-    label = rng.integers(-1, 3, 400)
-    status = {
-        "pump": np.where(label == 1, "on", "off"),
-        "noise": rng.integers(0, 4, 400),
-        "level": np.where(label == 2, 5.0, 0.0) + rng.normal(size=400),
-        "constant": np.ones(400),
-    }
-    table = cross_table(label, status)
-    top = table.associations[0]
-    assert (top.column, top.value, top.kind, top.share) == ("pump", "on", 1, 1.0)
-    assert {one.column for one in table.associations} == {"pump", "level"}
-    assert table.cramers_v["pump"] > 0.9 > table.cramers_v["noise"]
-    assert table.p_value["noise"] > 0.05
-    assert table.p_value["constant"] == 1.0
-    assert table.counts["pump"][1].sum() == 400
-
-
-def test_holm_multiplies_each_p_value_by_how_many_are_not_below_it_and_keeps_their_order():
-    p = np.random.default_rng(0).random(30) ** 3
-    slow = [min(1.0, max(other * sum(p >= other) for other in p if other <= one)) for one in p]
-    np.testing.assert_allclose(holm(p), slow)
 
 
 @pytest.mark.parametrize("shape", [(3, 40), (1, 12, 12)], ids=["windows", "images"])

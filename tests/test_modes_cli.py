@@ -85,17 +85,6 @@ def test_the_command_and_the_page_say_how_rows_were_looked_at(table, tmp_path):
     assert "Looked at: s by logarithms in " in page.read_text(encoding="utf-8")
 
 
-def test_fit_with_method_auto_chooses_modes_where_a_rare_mode_holds(table, tmp_path, monkeypatch):
-    fits = []
-    fit = coad.CoincidenceModes.fit
-    monkeypatch.setattr(
-        coad.CoincidenceModes, "fit", lambda *args, **more: fits.append(1) or fit(*args, **more)
-    )
-    found = made(table, tmp_path / "m", "fit", "--method", "auto")
-    assert "method: modes, because" in found.output
-    assert len(fits) == 1  # the catalogue that chose is the one that is kept
-
-
 def test_roles_set_by_hand_are_what_the_commands_use_and_files_are_still_read(table, model, tmp_path):
     scores = tmp_path / "scores.csv"
     run = CliRunner().invoke
@@ -153,30 +142,9 @@ def test_arrays_of_few_values_a_row_are_columns_and_of_many_a_signal(table, tmp_
     values = np.loadtxt(table, delimiter=",", skiprows=1)
     np.savez(tmp_path / "x.npz", s=values[:, :4], q=values[:, 4:])
     made = CliRunner().invoke(
-        app, ["modes", str(tmp_path / "x.npz"), "--starts", "2", "--yes", "--out", str(tmp_path / "m")]
+        app, ["modes", str(tmp_path / "x.npz"), "--starts", "2", "--out", str(tmp_path / "m")]
     )
     assert made.exit_code == 0, made.output
-    assert "only one way" in made.output
+    assert "s: s\nq: q\n" in made.output
     det = coad.load(tmp_path / "m")
     assert det.predict(values[:, :4], values[:, 4:]).sum() == pytest.approx(40, abs=2)
-
-
-def test_options_that_a_catalogue_does_not_have_are_named(table, tmp_path):
-    found = made(table, tmp_path / "m", "fit", "--method", "modes", "--beta", "2")
-    assert "--beta has no meaning" in found.output + found.stderr
-
-
-@pytest.mark.slow
-def test_columns_are_proposed_for_rows_with_gaps_if_these_are_dropped_or_filled(table, tmp_path):
-    lines = table.read_text(encoding="utf-8").splitlines()
-    lines[5] = ",".join(["", *lines[5].split(",")[1:]])
-    path = tmp_path / "gaps.csv"
-    path.write_text("\n".join(lines), encoding="utf-8")
-    run = CliRunner().invoke
-    for policy in ("drop", "mean"):
-        out = str(tmp_path / policy)
-        found = run(app, ["modes", str(path), "--missing", policy, "--starts", "2", "--yes", "--out", out])
-        assert found.exit_code == 0, found.output
-        assert "proposed: --s" in found.output
-    refused = run(app, ["modes", str(path), "--yes", "--out", str(tmp_path / "x")])
-    assert "--missing drop" in str(refused.exception)

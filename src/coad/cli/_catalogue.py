@@ -1,70 +1,17 @@
-"""A catalogue of modes on the terminal: what ``modes``, ``fit`` and ``role`` print."""
+"""Print a catalogue of modes: for ``modes`` and ``role``."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coad.cli._print import number, out, percent, table
 
 if TYPE_CHECKING:
-    from coad.data.layout import Layout
-    from coad.data.pairs import Pairs
     from coad.modes.catalogue import ModeTable
-    from coad.modes.estimator import CoincidenceModes
-    from coad.workflows.fitting import Training
-    from coad.workflows.recipe import Clocks
-    from coad.workflows.scoring import Source
-
-
-def fit_and_show(
-    source: Source,
-    layout: Layout,
-    output: Path,
-    clocks: Clocks | None,
-    training: Training,
-    *,
-    max_rare: float = 0.1,
-    n_modes: int | None = None,
-    page: Path | None = None,
-) -> None:
-    """Fit a catalogue, save it and print it, rarest first."""
-    from coad.cli._options import notes
-    from coad.exceptions import NoCoincidenceWarning
-    from coad.modes.transforms import transforms_in_words
-    from coad.workflows.modes import fit_modes_files
-
-    def write_page(model: CoincidenceModes, pairs: Pairs) -> None:
-        from coad.report.page_modes import write_modes_page
-
-        assert page is not None
-        write_modes_page(model, pairs, page)
-
-    with notes(but=NoCoincidenceWarning):  # the catalogue says so itself
-        report = fit_modes_files(
-            source,
-            layout,
-            output,
-            clocks=clocks,
-            training=training,
-            max_rare=max_rare,
-            n_modes=n_modes,
-            then=None if page is None else write_page,
-        )
-    used = report.recipe.layout
-    out(report.summary)
-    out(f"s: {', '.join(used.s)}\nq: {', '.join(used.q)}")
-    show_catalogue(report.model.modes_, report.model.p_value_, report.model.reason_)
-    words = transforms_in_words(report.model.transforms_)
-    if words and report.model.modes_:
-        out(words)
-    if page is not None:
-        out(f"pictures: {page}")
-    out(f"model: {output}")
 
 
 def show_catalogue(found: ModeTable, p_value: float, reason: str = "") -> None:
-    """The catalogue as a table, rarest first, with the reason of each role below it."""
+    """Print the modes as a table, rarest first, and below it the reason for each role."""
     from coad.modes.catalogue import STABLE
 
     if not found:
@@ -87,13 +34,13 @@ def show_catalogue(found: ModeTable, p_value: float, reason: str = "") -> None:
             for mode in found
         ],
     )
-    because: dict[tuple[str, str], list[str]] = {}
+    modes_of: dict[tuple[str, str], list[str]] = {}
     for mode in found:
-        because.setdefault((mode.role, mode.reason), []).append(str(mode.mode))
-    for (role, reason), which in because.items():
-        out(f"  {'mode' if len(which) == 1 else 'modes'} {', '.join(which)}: {role}, {reason}")
+        modes_of.setdefault((mode.role, mode.reason), []).append(str(mode.mode))
+    for (role, why), which in modes_of.items():
+        out(f"  {'mode' if len(which) == 1 else 'modes'} {', '.join(which)}: {role}, {why}")
     if found.unstable:
         out(
-            f"stability below {STABLE}: {len(found.unstable)} of them, whose borders are not sure; they are pieces of a "
-            "continuum, or kinds of very few rows"
+            f"{len(found.unstable)} modes have a stability below {STABLE}: their borders are uncertain, because they "
+            "are pieces of a continuum or have very few rows"
         )

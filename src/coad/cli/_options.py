@@ -1,4 +1,4 @@
-"""What ``fit``, ``score`` and ``evaluate`` share: reading options, warnings as notes, the lines they print."""
+"""What the commands share: arguments, warnings as notes, and the lines that several of them print."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from coad.cli._print import number, out, percent, span, table
 from coad.core.verdict import NO_COINCIDENCE, SHARED_REGIME
@@ -19,9 +21,23 @@ if TYPE_CHECKING:
     from coad.workflows.evaluating import Judgement
     from coad.workflows.scoring import Source
 
+ModelArgument = Annotated[Path, typer.Argument(help="Model folder, written by coad fit.")]
+AnyModelArgument = Annotated[Path, typer.Argument(help="Model folder, written by coad fit or coad modes.")]
+FileArgument = Annotated[
+    Path | None,
+    typer.Argument(help="CSV, Parquet, Arrow, NPZ, HDF5 or MATLAB file; folder; glob.", show_default=False),
+]
+SFileOption = Annotated[
+    Path | None, typer.Option(help="File of s, for a model fitted with --s-file and --q-file.")
+]
+QFileOption = Annotated[Path | None, typer.Option(help="File of q; see --s-file.")]
+LabelOption = Annotated[
+    str | None, typer.Option(help="Label column (0 or false: normal), to compute precision and recall.")
+]
+
 
 def one_or_two(file: Path | None, s_file: Path | None, q_file: Path | None) -> Source:
-    """The source that the arguments name."""
+    """The file, or the two files, that the arguments name."""
     from coad.workflows.scoring import Source
 
     source = Source(file, s_file, q_file)
@@ -41,21 +57,20 @@ def number_or_auto(text: str, option: str) -> Any:
 
 @contextmanager
 def notes(but: type[CoadWarning] = UnseenContextWarning) -> Iterator[None]:
-    """Warnings of coad as one line each on standard error, once the work is done; not those of the class ``but``.
+    """Print each warning of coad as one line on standard error at the end, except those of class ``but``.
 
-    Contexts that training did not see are counted over all files: see :func:`say_unseen`.
+    Contexts that training did not see are counted over all files instead: see :func:`say_unseen`.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CoadWarning)
         yield
-    told = [one for one in caught if issubclass(one.category, CoadWarning)]
-    seen = dict.fromkeys(str(one.message) for one in told if not issubclass(one.category, but))
-    for text in seen:
+    shown = [one for one in caught if issubclass(one.category, CoadWarning)]
+    for text in dict.fromkeys(str(one.message) for one in shown if not issubclass(one.category, but)):
         sys.stderr.write(f"note: {text}\n")
 
 
 def total_rows(source: Source) -> int | None:
-    """How many rows there will be, where the files say so without being read."""
+    """The number of rows, if the files state it (Parquet); otherwise None."""
     from coad.data.paths import file_kind, find_files
 
     if source.files is None:
@@ -70,17 +85,20 @@ def total_rows(source: Source) -> int | None:
         try:
             total += pq.read_metadata(path).num_rows
         except (pa.ArrowException, OSError):
-            continue  # it is named when its turn comes
+            continue  # reported when the file is read
     return total
 
 
 def show_judgement(judged: Judgement, alpha: float, alpha_how: str, *, windows: bool) -> None:
-    """The lines that matter about what was found."""
+    """Print the status and the estimates."""
     found, status = judged.evaluation, judged.status
     if status == SHARED_REGIME:
         why = f"{judged.message}: " if judged.message else ""
         out(f"{status}: {why}the inputs seem to share an operating regime, not only events")
-        out("the regime counts as events in the figures below: do not believe them before it is named")
+        out(
+            "These figures include a factor that both inputs share. "
+            "Refit with --context once you know which column it is."
+        )
     elif status == NO_COINCIDENCE:
         out(f"{status}: {judged.message}")
     else:
@@ -88,39 +106,36 @@ def show_judgement(judged: Judgement, alpha: float, alpha_how: str, *, windows: 
     rows = []
     if status != NO_COINCIDENCE:
         beta = "∞" if math.isinf(found.beta) else f"{found.beta:g}"
+        intervals = found.intervals
         rows += [
             (f"F̂ (β = {beta})", number(found.fbeta_hat), span(found.interval)),
-            (
-                "P̂, real among flagged",
-                percent(found.precision_hat),
-                span(found.intervals.precision_hat, as_percent=True),
-            ),
-            (
-                "R̂, found among all",
-                percent(found.recall_hat),
-                span(found.intervals.recall_hat, as_percent=True),
-            ),
+            (PRECISION, percent(found.precision_hat), span(intervals.precision_hat, as_percent=True)),
+            (RECALL, percent(found.recall_hat), span(intervals.recall_hat, as_percent=True)),
         ]
     rows.append((f"α, anomaly rate ({'given' if alpha_how == 'given' else 'estimated'})", percent(alpha), ""))
     rows.append((f"flagged {'windows' if windows else 'rows'}", f"{judged.n_flagged:,}", ""))
-    rows.append(("events (runs of them)", f"{judged.n_events:,}", ""))
+    rows.append(("events (runs of flagged rows)", f"{judged.n_events:,}", ""))
     table(("", "value", "95 % interval"), rows)
 
 
+#: The names of P̂ and R̂ in tables.
+PRECISION, RECALL = "P̂, flagged rows not explained by chance", "R̂, anomalies that are flagged"
+
+
 def say_unseen(unseen: Counter[str]) -> None:
-    """Name the contexts that training did not see, and the rule for them."""
+    """Print which contexts training did not see, and how their rows are scaled."""
     if unseen:
         from coad.data.columns import quoted
 
         shown = quoted(list(unseen), limit=4)
         out(
-            f"{unseen.total():,} rows are in contexts that training did not see ({shown}): "
-            "they are scaled like all training rows together"
+            f"{unseen.total():,} rows are in contexts that training did not see ({shown}); "
+            "they are scaled by the statistics of all training rows"
         )
 
 
 def name_bad_files(bad_files: list[tuple[Path, FileError]]) -> None:
-    """One line for each file that was left out."""
+    """Print one line for each file that was left out."""
     for path, error in bad_files:
         text = str(error)
         sys.stderr.write(f"coad: left out: {text if str(path) in text else f'{path}: {text}'}\n")

@@ -1,4 +1,4 @@
-"""What the commands share in printing."""
+"""Printing lines, tables and numbers."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 
 
 def out(text: str = "") -> None:
-    """One line to standard output."""
+    """Print one line to standard output."""
     sys.stdout.write(text + "\n")
 
 
 def out_json(value: Any) -> None:
-    """A value as JSON to standard output."""
+    """Print a value as JSON to standard output."""
     out(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
-    """A plain table: the first column left, the others right.
+    """Print a table: the first column left-aligned, the others right-aligned.
 
-    In a pipe or a file nothing is cut. On a narrow terminal the first column keeps a part of its width.
+    Nothing is cut in a pipe or a file. On a narrow terminal the first column is wrapped.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -48,7 +48,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], title: str | No
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number for a person: ``–`` where there is none."""
+    """Format a number; ``–`` for None."""
     if value is None:
         return "–"
     if math.isinf(value):
@@ -57,12 +57,12 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def percent(value: float) -> str:
-    """A share in percent, with as many digits as it deserves."""
+    """Format a share in percent."""
     return f"{value:.1%}" if value < 0.995 else f"{value:.0%}"
 
 
 def span(interval: tuple[float, float] | None, *, as_percent: bool = False) -> str:
-    """An interval, or nothing."""
+    """Format an interval; empty for None."""
     if interval is None:
         return ""
     show = percent if as_percent else number

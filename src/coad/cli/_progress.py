@@ -1,4 +1,4 @@
-"""A progress bar for the commands: on a terminal, and only for work of more than two seconds."""
+"""A progress bar: only on a terminal, and only for work that takes more than two seconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _AFTER_SECONDS = 2.0
 
 
 def on_terminal() -> bool:
-    """Whether somebody is watching."""
+    """Whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 

@@ -1,35 +1,33 @@
-"""``coad evaluate``: what a saved model is worth on new files, without labels, or judged by them."""
+"""``coad evaluate``: estimate how good a saved model is on new files, without labels or with them."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
+from coad.cli._options import (
+    AnyModelArgument,
+    FileArgument,
+    LabelOption,
+    QFileOption,
+    SFileOption,
+    name_bad_files,
+    notes,
+    one_or_two,
+    say_unseen,
+    show_judgement,
+    total_rows,
+)
 from coad.cli._print import out, percent
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="Folder that coad fit wrote.")],
-    file: Annotated[
-        Path | None, typer.Argument(help="Table, array file, folder or glob.", show_default=False)
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(help="Column of labels (0 or false: normal), to judge the flags by.")
-    ] = None,
-    s_file: Annotated[Path | None, typer.Option(help="Source of s, for a model of two clocks.")] = None,
-    q_file: Annotated[Path | None, typer.Option(help="Source of q.")] = None,
+    model: AnyModelArgument,
+    file: FileArgument = None,
+    label: LabelOption = None,
+    s_file: SFileOption = None,
+    q_file: QFileOption = None,
 ) -> None:
-    """Estimate F̂, P̂ and R̂ of a model on new files; labels only if there are any."""
-    from coad.cli._options import (
-        name_bad_files,
-        notes,
-        one_or_two,
-        say_unseen,
-        show_judgement,
-        total_rows,
-    )
+    """Estimate F̂, P̂ and R̂ of a model on new files without labels; with --label also F1."""
     from coad.cli._progress import progress
     from coad.workflows.evaluating import evaluate_files
     from coad.workflows.model_folder import load_model
@@ -46,7 +44,7 @@ def evaluate(
     show_judgement(done.judgement, detector.alpha_, detector.alpha_how_, windows=windows)
     say_unseen(done.unseen)
     if done.judgement.hint is not None:
-        out(f"{done.judgement.hint.sentence}; fit again with {done.judgement.hint.option}")
+        out(f"{done.judgement.hint.sentence}; refit with {done.judgement.hint.option}")
     if done.judged is not None:
         judged = done.judged
         out(

@@ -1,4 +1,4 @@
-"""``coad explore``: the report, alive, in a browser on this machine."""
+"""``coad explore``: the report as an interactive page, served on this machine."""
 
 from __future__ import annotations
 
@@ -7,39 +7,43 @@ from typing import Annotated
 
 import typer
 
+from coad.cli._options import (
+    FileArgument,
+    LabelOption,
+    ModelArgument,
+    QFileOption,
+    SFileOption,
+    name_bad_files,
+    notes,
+    one_or_two,
+    total_rows,
+)
 from coad.cli._print import out
 
 
 def explore(
-    model: Annotated[Path, typer.Argument(help="Folder that coad fit wrote.")],
-    file: Annotated[
-        Path | None, typer.Argument(help="Table, array file, folder or glob.", show_default=False)
-    ] = None,
-    port: Annotated[
-        int, typer.Option(help="Port on this machine; 0: any that is free.", min=0, max=65535)
-    ] = 0,
-    browser: Annotated[bool, typer.Option(help="Open the browser.")] = True,
+    model: ModelArgument,
+    file: FileArgument = None,
+    port: Annotated[int, typer.Option(help="Port; 0: any free port.", min=0, max=65535)] = 0,
+    browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
     marks: Annotated[
         Path | None,
         typer.Option(
-            help="File of your marks; default: beside the model, MODEL.marks.sqlite.", show_default=False
+            help="File for your marks; default: MODEL.marks.sqlite, beside the model.", show_default=False
         ),
     ] = None,
-    label: Annotated[
-        str | None, typer.Option(help="Column of labels (0 or false: normal), for comparison.")
-    ] = None,
-    s_file: Annotated[Path | None, typer.Option(help="Source of s, for a model of two clocks.")] = None,
-    q_file: Annotated[Path | None, typer.Option(help="Source of q.")] = None,
+    label: LabelOption = None,
+    s_file: SFileOption = None,
+    q_file: QFileOption = None,
 ) -> None:
-    """Look at events, move the thresholds, and mark what is real."""
+    """Look at events in a browser, move the thresholds, and mark which events are real."""
     from coad.app.marks import Marks, marks_beside
     from coad.app.serve import bound_socket, get_ready, serve
-    from coad.cli._options import name_bad_files, notes, one_or_two, total_rows
     from coad.cli._progress import progress
     from coad.workflows.model_folder import load_detector
 
     source = one_or_two(file, s_file, q_file)
-    # What can be refused at once is refused before minutes of scoring.
+    # Report errors that need no data before minutes of scoring.
     get_ready()
     listening = bound_socket(port)
     detector, recipe = load_detector(model)

@@ -7,23 +7,29 @@ from typing import Annotated
 
 import typer
 
+from coad.cli._options import (
+    FileArgument,
+    LabelOption,
+    ModelArgument,
+    QFileOption,
+    SFileOption,
+    name_bad_files,
+    notes,
+    one_or_two,
+    total_rows,
+)
 from coad.cli._print import out
 
 
 def report(
-    model: Annotated[Path, typer.Argument(help="Folder that coad fit wrote.")],
-    file: Annotated[
-        Path | None, typer.Argument(help="Table, array file, folder or glob.", show_default=False)
-    ] = None,
-    output: Annotated[Path, typer.Option("--out", help="The page, .html.")] = Path("report.html"),
-    label: Annotated[
-        str | None, typer.Option(help="Column of labels (0 or false: normal), to judge the flags by.")
-    ] = None,
-    s_file: Annotated[Path | None, typer.Option(help="Source of s, for a model of two clocks.")] = None,
-    q_file: Annotated[Path | None, typer.Option(help="Source of q.")] = None,
+    model: ModelArgument,
+    file: FileArgument = None,
+    output: Annotated[Path, typer.Option("--out", help="HTML file to write.")] = Path("report.html"),
+    label: LabelOption = None,
+    s_file: SFileOption = None,
+    q_file: QFileOption = None,
 ) -> None:
-    """Write a report to keep: the verdict, what it rests on, and the events themselves."""
-    from coad.cli._options import name_bad_files, notes, one_or_two, total_rows
+    """Write one HTML page: the verdict, the evidence for it, and the events."""
     from coad.cli._progress import progress
     from coad.data.atomic import check_writable
     from coad.exceptions import InputError

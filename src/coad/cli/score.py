@@ -7,23 +7,31 @@ from typing import Annotated
 
 import typer
 
+from coad.cli._options import (
+    AnyModelArgument,
+    FileArgument,
+    QFileOption,
+    SFileOption,
+    name_bad_files,
+    notes,
+    one_or_two,
+    say_unseen,
+    total_rows,
+)
 from coad.cli._print import out, percent
 from coad.core.verdict import NO_COINCIDENCE
 
 
 def score(
-    model: Annotated[Path, typer.Argument(help="Folder that coad fit wrote.")],
-    file: Annotated[
-        Path | None, typer.Argument(help="Table, array file, folder or glob.", show_default=False)
-    ] = None,
-    output: Annotated[Path, typer.Option("--out", help="Scores as .parquet or .csv.")] = Path(
+    model: AnyModelArgument,
+    file: FileArgument = None,
+    output: Annotated[Path, typer.Option("--out", help="Score table to write: .parquet or .csv.")] = Path(
         "scores.parquet"
     ),
-    s_file: Annotated[Path | None, typer.Option(help="Source of s, for a model of two clocks.")] = None,
-    q_file: Annotated[Path | None, typer.Option(help="Source of q.")] = None,
+    s_file: SFileOption = None,
+    q_file: QFileOption = None,
 ) -> None:
-    """Score new files, in bounded memory however large they are."""
-    from coad.cli._options import name_bad_files, notes, one_or_two, say_unseen, total_rows
+    """Write p_s, p_q, score and flag of every row or window; files may be larger than memory."""
     from coad.cli._progress import progress
     from coad.workflows.model_folder import load_model
     from coad.workflows.scoring import score_files

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coad.cli._options import PRECISION, RECALL, number_or_auto, total_rows
 from coad.cli._print import number, out, out_json, percent, span, table
 from coad.core.verdict import NO_COINCIDENCE, in_words
 from coad.exceptions import InputError
@@ -19,36 +20,43 @@ if TYPE_CHECKING:
 
 
 class Missing(StrEnum):
-    """What to do with rows that lack a score."""
+    """What to do with rows whose score is missing or infinite."""
 
     error = "error"
     drop = "drop"
 
 
 def thresholds(
-    file: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow table with one row per case.")],
-    s: Annotated[str, typer.Option("--s", help="Column with the first score (high = anomalous).")],
-    q: Annotated[str, typer.Option("--q", help="Column with the second score.")],
-    beta: Annotated[float, typer.Option(help="0 asks for precision, inf for recall.")] = 1.0,
-    alpha: Annotated[str, typer.Option(help="Anomaly rate in (0, 0.5], or auto.")] = "auto",
-    context: Annotated[str, typer.Option(help="Columns of the operating regime, comma-separated.")] = "",
+    file: Annotated[
+        Path, typer.Argument(help="CSV, Parquet or Arrow file with two score columns; folder; glob.")
+    ],
+    s: Annotated[str, typer.Option("--s", help="Column of the first score (high = anomalous).")],
+    q: Annotated[str, typer.Option("--q", help="Column of the second score.")],
+    beta: Annotated[
+        float, typer.Option(help="Weight of recall against precision: 0: precision only, inf: recall only.")
+    ] = 1.0,
+    alpha: Annotated[str, typer.Option(help="Anomaly rate in (0, 0.5]; auto: estimate it.")] = "auto",
+    context: Annotated[
+        str, typer.Option(help="Columns of the operating regime; chance is counted within each value.")
+    ] = "",
     n_permutations: Annotated[
-        int, typer.Option("--permutations", min=0, help="Shuffles behind the p-value; 0: no test.")
+        int, typer.Option("--permutations", min=0, help="Random permutations for the p-value; 0: no test.")
     ] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the shuffling and resampling.")] = 0,
-    missing: Annotated[Missing, typer.Option(help="Rows with a missing or infinite score.")] = Missing.error,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    missing: Annotated[
+        Missing, typer.Option(help="What to do with rows whose score is missing or infinite.")
+    ] = Missing.error,
     output: Annotated[
-        Path | None, typer.Option("--out", help="Write each row's flag to a CSV or Parquet file.")
+        Path | None, typer.Option("--out", help="Write the flag of each row to this .csv or .parquet file.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     max_rows: Annotated[
-        int, typer.Option(min=1, help="A longer table is read in passes, with bounded memory.")
+        int, typer.Option(min=1, help="Longer tables are read in several passes with bounded memory.")
     ] = 20_000_000,
 ) -> None:
-    """Pick thresholds for two scores without labels, and say whether to believe them."""
+    """Choose thresholds for two scores without labels, and test whether they coincide more than by chance."""
     import numpy as np
 
-    from coad.cli._options import number_or_auto
     from coad.core.validation import finite_rows
     from coad.data.atomic import check_writable
     from coad.data.columns import select_columns
@@ -57,7 +65,7 @@ def thresholds(
     from coad.workflows.scoring import open_writer
 
     if s == q:
-        raise InputError(f"--s and --q name the same column, {s!r}; a score always coincides with itself")
+        raise InputError(f"--s and --q name the same column, {s!r}; two different scores are needed")
     if output is not None:
         open_writer(check_writable(output))
         if file.exists() and output.resolve() == file.resolve():
@@ -101,8 +109,7 @@ def thresholds(
 
 
 def _longer_than(path: Path, max_rows: int, column: str) -> bool:
-    """Whether the table has more rows than that, found out without reading more than one column."""
-    from coad.cli._options import total_rows
+    """Whether the table has more than ``max_rows`` rows; reads at most one column to find out."""
     from coad.data.paths import find_files
     from coad.data.tables import iter_columns
     from coad.workflows.scoring import Source
@@ -111,7 +118,7 @@ def _longer_than(path: Path, max_rows: int, column: str) -> bool:
     if known is not None:
         return known > max_rows
     if sum(one.stat().st_size for one in find_files(path)) <= 2 * max_rows:
-        return False  # a row takes two bytes at least
+        return False  # a row takes at least two bytes
     seen = 0
     for batch in iter_columns(path, [column], categories=[column]):
         seen += len(batch[column])
@@ -131,7 +138,7 @@ def _in_passes(
     as_json: bool,
     max_rows: int,
 ) -> None:
-    """The same for a table that is not to be held in memory."""
+    """Thresholds for a table that is too long for memory."""
     from coad.cli._progress import progress
     from coad.data.tables import iter_columns
     from coad.thresholds.out_of_core import MAX_HELD, stream_thresholds
@@ -210,7 +217,7 @@ def _first_file(path: Path) -> Path:
 
 
 def _show(result: ThresholdResult, s: str, q: str, dropped: int) -> None:
-    """The few lines that matter."""
+    """Print the status, the thresholds and the estimates."""
     if dropped:
         out(f"{dropped:,} rows left out for missing or infinite scores")
     if result.status == NO_COINCIDENCE:
@@ -227,13 +234,13 @@ def _show(result: ThresholdResult, s: str, q: str, dropped: int) -> None:
         beta = "∞" if math.isinf(result.beta) else f"{result.beta:g}"
         rows.append((f"F̂ (β = {beta})", number(result.fbeta_hat), span(bounds.fbeta_hat)))
         for name, value, interval in (
-            ("P̂, real among flagged", result.precision_hat, bounds.precision_hat),
-            ("R̂, found among all", result.recall_hat, bounds.recall_hat),
+            (PRECISION, result.precision_hat, bounds.precision_hat),
+            (RECALL, result.recall_hat, bounds.recall_hat),
             (f"α, anomaly rate ({result.alpha_source})", result.alpha, bounds.alpha),
         ):
             rows.append((name, percent(value), span(interval, as_percent=True)))
     if result.p_value is not None:
-        rows.append(("p-value", number(result.p_value), f"{result.n_permutations} shuffles"))
+        rows.append(("p-value", number(result.p_value), f"{result.n_permutations} permutations"))
     if result.n_strata > 1:
         rows.append(("regimes", f"{result.n_strata:,}", ""))
     table(("", "value", "95 % interval"), rows)

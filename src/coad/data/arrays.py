@@ -36,6 +36,12 @@ def array_names(path: Path) -> list[str]:
         return list(read_mat(path))
 
 
+def numeric_arrays(path: Path) -> list[str]:
+    """The names of the arrays that hold one or more numbers per row."""
+    with _reading(path), _opened(path, array_names(path)) as arrays:
+        return [name for name, array in arrays.items() if array.shape and array.dtype.kind in "biuf"]
+
+
 def array_batches(
     path: Path, names: Sequence[str], batch_rows: int | None = None
 ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
@@ -152,7 +158,8 @@ class _Field:
 
     def __init__(self, dataset: Any, name: str) -> None:
         self.dataset, self.name = dataset, name
-        self.shape = (*dataset.shape, *dataset.dtype[name].shape)
+        kind = dataset.dtype[name]
+        self.shape, self.dtype = (*dataset.shape, *kind.shape), kind.base
 
     def __getitem__(self, index: Any) -> NDArray[Any]:
         return np.asarray(self.dataset.fields(self.name)[index])

@@ -1,4 +1,4 @@
-"""One way to open CSV, Parquet and Arrow files: the column names, and batches of chosen columns."""
+"""CSV, Parquet and Arrow files: their schema, and batches of selected columns."""
 
 from __future__ import annotations
 
@@ -16,18 +16,15 @@ from coad.data.paths import check_not_empty, file_kind
 from coad.exceptions import FileError
 
 
-def column_names(path: Path) -> list[str]:
-    """The names in the file's header."""
+def read_schema(path: Path) -> Any:
+    """The names and types of the columns; the types of a CSV file are those of its first rows."""
     check_not_empty(path)
     with _reading(path):
         kind = file_kind(path)
         if kind == "parquet":
-            return list(pq.read_schema(path).names)
-        if kind == "arrow":
-            with _open_arrow(path) as reader:
-                return list(reader.schema.names)
-        with _open_csv(path, ["*"], ()) as reader:
-            return list(reader.schema.names)
+            return pq.read_schema(path)
+        with _open_arrow(path) if kind == "arrow" else _open_csv(path, ["*"], ()) as reader:
+            return reader.schema
 
 
 def row_batches(

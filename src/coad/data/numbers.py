@@ -21,7 +21,7 @@ def to_floats(column: Any, name: str, *, first_row: int = 0, where: str = "") ->
         return np.full(len(column), np.nan)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _floats_from_text(column, name, first_row, where)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if _is_list(kind):
         return _rows_of_equal_length(column, name, where)
     if not _is_number_like(kind):
         raise InputError(f"column {name!r}{_in(where)} holds {_plain_name(kind)}, not numbers")
@@ -51,7 +51,7 @@ def to_array(column: Any, name: str, *, where: str = "") -> NDArray[Any]:
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         stamps = pc.cast(pc.cast(column, pa.timestamp("ns"), safe=True), pa.int64())
         return _values(stamps, np.iinfo(np.int64).min).view("datetime64[ns]")
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if _is_list(kind):
         return _rows_of_equal_length(column, name, where)
     if pa.types.is_decimal(kind):
         column = pc.cast(column, pa.float64(), safe=False)
@@ -62,6 +62,15 @@ def to_array(column: Any, name: str, *, where: str = "") -> NDArray[Any]:
     if pa.types.is_boolean(column.type):
         return _values(pc.cast(column, pa.int8())).view(np.bool_)
     return _values(column)
+
+
+def holds_numbers(kind: Any) -> bool:
+    """Whether an Arrow type holds numbers, or lists of numbers.
+
+    >>> holds_numbers(pa.float32()), holds_numbers(pa.list_(pa.int16())), holds_numbers(pa.string())
+    (True, True, False)
+    """
+    return holds_numbers(kind.value_type) if _is_list(kind) else _is_number_like(kind)
 
 
 def _values(column: Any, missing: Any = None) -> NDArray[Any]:
@@ -152,10 +161,15 @@ def _is_number_like(kind: Any) -> bool:
     )
 
 
+def _is_list(kind: Any) -> bool:
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
 def _plain_name(kind: Any) -> str:
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind):
         return "times"
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if _is_list(kind):
         return "lists"
     return f"values of type {kind}"
 

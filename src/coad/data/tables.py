@@ -11,15 +11,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from coad.data import arrow
-from coad.data.arrays import array_batches, array_names
-from coad.data.arrow import row_batches, text_column
+from coad.data.arrays import array_batches, array_names, numeric_arrays
+from coad.data.arrow import read_schema, row_batches, text_column
 from coad.data.columns import check_columns
-from coad.data.numbers import to_array, to_floats
+from coad.data.numbers import holds_numbers, to_array, to_floats
 from coad.data.paths import TABLE_KINDS, PathLike, file_kind, find_files
 from coad.exceptions import FileError, InputError
 
-__all__ = ["Batch", "column_names", "iter_batches", "iter_columns", "read_columns"]
+__all__ = ["Batch", "column_names", "iter_batches", "iter_columns", "numeric_columns", "read_columns"]
 
 Columns = dict[str, NDArray[Any]]
 
@@ -81,7 +80,22 @@ def column_names(path: PathLike) -> list[str]:
     ['motor', 'run']
     """
     path = Path(path)
-    return arrow.column_names(path) if file_kind(path) in TABLE_KINDS else array_names(path)
+    return list(read_schema(path).names) if file_kind(path) in TABLE_KINDS else array_names(path)
+
+
+def numeric_columns(path: PathLike) -> list[str]:
+    """The names of the columns (or arrays) that hold numbers, from the file's schema.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "plant.csv"
+    >>> _ = path.write_text("current,name\\n0.5,a\\n0.7,b\\n")
+    >>> numeric_columns(path)
+    ['current']
+    """
+    path = Path(path)
+    if file_kind(path) not in TABLE_KINDS:
+        return numeric_arrays(path)
+    return [column.name for column in read_schema(path) if holds_numbers(column.type)]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,18 +25,14 @@ from coad.workflows.scoring import Source, rows_a_batch
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
-    from coad.workflows.slices import Slices
 
-__all__ = ["AUTO", "FitReport", "Training", "fit_files", "propose", "read_data", "split_of"]
+__all__ = ["FitReport", "Training", "fit_files", "read_data", "split_of"]
 
-AUTO = "auto"
 OutOfCore = Literal["auto", "always", "never"]
 
 #: Training keeps a few copies of the data; beyond this share of the free memory they stay on disk.
 _SHARE_OF_MEMORY = 0.2
 _BLOCKS = 40  # stretches of time, of which some are held out
-_SAMPLE = 50_000  # rows that are looked at to tell numbers from text
-_FEW_VALUES = 10  # a column with no more values is a setting, not a signal
 _MOST_CANDIDATES = 40
 
 
@@ -46,15 +42,13 @@ class Training:
 
     beta: float = 1.0
     alpha: float | Literal["auto"] = "auto"
-    starts: int = 4
+    n_starts: int = 4
     epochs: int | None = None
-    seed: int = 0
+    random_state: int = 0
     split: Literal["auto", "random", "group", "time"] = "auto"
     out_of_core: OutOfCore = "auto"
     verbose: bool = False
-    method: Literal["binary", "context"] = "binary"
     ensemble: bool = False
-    catalogue: Any = None  #: of the same files, if one was fitted to choose the method
 
 
 @dataclass(frozen=True)
@@ -96,12 +90,11 @@ def fit_files(
         model = CoAD(
             training.beta,
             alpha=training.alpha,
-            n_starts=training.starts,
+            n_starts=training.n_starts,
             ensemble=training.ensemble,
             epochs=training.epochs,
             split=how,
-            random_state=training.seed,
-            context=_discovery(training),
+            random_state=training.random_state,
             verbose=training.verbose,
         )
         model.fit(pairs.with_group(group))
@@ -126,54 +119,6 @@ def fit_files(
             labels, counts = np.unique(context, return_counts=True)
             regimes = {str(a): b for a, b in zip(labels.tolist(), counts.tolist(), strict=True)}
         return FitReport(model, data.recipe, data.summary, len(pairs), regimes, data.on_disk, judgement)
-
-
-def _discovery(training: Training) -> Any:
-    """A catalogue whose regimes become the context, if that is asked for."""
-    if training.method == "binary":
-        return None
-    if training.catalogue is not None:
-        return training.catalogue
-    from coad.modes.estimator import CoincidenceModes
-
-    return CoincidenceModes(n_starts=training.starts, random_state=training.seed)
-
-
-def propose(source: Source, layout: Layout) -> tuple[Layout, Slices | None]:
-    """The layout with ``auto`` replaced: both slices proposed from the data, or one as the rest of the other."""
-    from coad.data.layout import chosen_columns
-    from coad.data.tables import column_names
-    from coad.workflows.slices import propose_slices
-
-    if AUTO not in (layout.s, layout.q):
-        return layout, None
-    source.check()
-    if source.two_clocks:
-        raise InputError("auto chooses columns of one table; with two files name the columns of --s and --q")
-    files = find_files(source.files or [])
-    names = column_names(files[0])
-    context = () if layout.context is None else chosen_columns(layout.context, names, what="context")
-    taken = {*context, layout.time, layout.id, layout.group, layout.label, FILE}
-    for side in ("s", "q"):
-        other = getattr(layout, "q" if side == "s" else "s")
-        if getattr(layout, side) == AUTO and other != AUTO:
-            taken |= set(chosen_columns(other, names, where=str(files[0])))
-    table = _signals(files, [name for name in names if name not in taken], list(context))
-    table = _without_gaps(table, layout.missing, list(context))
-    regime = [table.pop(name) for name in context if name in table]
-    if not table:
-        raise InputError("no column of numbers is left to choose from; name the columns of --s and --q")
-    if AUTO in (layout.s, layout.q) and layout.s != layout.q:
-        side = "s" if layout.s == AUTO else "q"
-        rest = tuple(table)
-        return (replace(layout, s=rest) if side == "s" else replace(layout, q=rest)), None
-    strata = None
-    if regime:
-        strata = np.unique(
-            np.column_stack([column.astype(str) for column in regime]), axis=0, return_inverse=True
-        )[1]
-    proposal = propose_slices(table, context=None if strata is None else strata.reshape(-1))
-    return replace(layout, s=proposal.s, q=proposal.q), proposal
 
 
 def confidences(model: CoAD, pairs: Pairs, rows: int = 65_536) -> tuple[FloatArray, FloatArray]:
@@ -313,53 +258,6 @@ def _candidates(
         return {name: values[last] for name, values in found.items() if values.ndim == 1}
 
     return read
-
-
-def _signals(files: list[Path], names: list[str], categories: list[str]) -> dict[str, NDArray[Any]]:
-    """A sample of the columns that look like signals: numbers with many values that do not only rise."""
-    from coad.data.tables import iter_columns
-
-    table: dict[str, NDArray[Any]] = {}
-    for name in [*names, *categories]:
-        parts: list[NDArray[Any]] = []
-        try:
-            for batch in iter_columns(list(files), [name], categories=categories):
-                parts.append(batch[name])
-                if sum(map(len, parts)) >= _SAMPLE:
-                    break
-        except InputError:
-            continue  # text: nothing to learn from
-        values = np.concatenate(parts)[:_SAMPLE]
-        if name not in categories and not _is_signal(values):
-            continue
-        table[name] = values
-    return table
-
-
-def _without_gaps(
-    table: dict[str, NDArray[Any]], missing: str, categories: list[str]
-) -> dict[str, NDArray[Any]]:
-    """The sample with missing values as they will be treated: rows dropped, or filled (by the mean, whatever the policy)."""
-    signals = {name: values for name, values in table.items() if name not in categories}
-    known = {name: np.isfinite(values) for name, values in signals.items()}
-    if missing == "error" or all(ok.all() for ok in known.values()):
-        return table
-    if missing == "drop":
-        keep = np.logical_and.reduce([ok.reshape(len(ok), -1).all(axis=1) for ok in known.values()])
-        if not keep.any():
-            raise InputError("no row has a value in every column; name the columns of --s and --q")
-        return {name: values[keep] for name, values in table.items()}
-    filled = {name: np.where(ok, signals[name], signals[name][ok].mean()) for name, ok in known.items()}
-    return {**table, **filled}
-
-
-def _is_signal(values: NDArray[Any]) -> bool:
-    flat = values.reshape(len(values), -1)
-    flat = flat[np.isfinite(flat).all(axis=1)]
-    if len(np.unique(flat)) <= _FEW_VALUES:
-        return False
-    steps = np.diff(flat[:, 0])
-    return flat.shape[1] > 1 or not (bool((steps >= 0).all()) or bool((steps <= 0).all()))
 
 
 def _bytes(files: list[Path], layout: Layout) -> float:
