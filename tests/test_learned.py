@@ -261,6 +261,13 @@ def test_bad_input_is_a_clear_error(words, change, settings):
         quick(**settings).fit(*change(s, q))
 
 
+@pytest.mark.parametrize("settings", [{"memory_format": "nchw"}, {"precision": "float16"}])
+def test_unknown_memory_formats_and_precisions_are_named(settings):
+    s, q, _ = event_rows(200)
+    with pytest.raises(InputError, match="must be one of 'auto'"):
+        quick(**settings).fit(s, q)
+
+
 def test_integers_and_small_batches_are_warned_of():
     s, q, _ = event_rows(300)
     with pytest.warns(CoadWarning, match="int64 numbers"):
@@ -332,8 +339,8 @@ def test_an_ensemble_keeps_every_good_start_and_is_saved_with_them(tmp_path):
     det.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert again.ensemble is True
-    assert again.fitted_[1.0].kept == own.kept
-    assert len(own.kept) == good
+    assert again.fitted_[1.0].ensemble == own.ensemble
+    assert len(own.ensemble) == good
     assert np.array_equal(again.score_samples(s, q), det.score_samples(s, q))
     assert np.array_equal(again.latent(s, q)[0], det.latent(s, q)[0])
     found = explain(det, s[:3], q[:3])
