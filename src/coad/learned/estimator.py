@@ -45,7 +45,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
     ----------
     beta : float or ascending list of floats
         0 asks for precision, ``inf`` for recall. A list trains shared networks with one head
-        for each, which go on alone for some epochs at the end; :meth:`at` gives the detector of one.
+        for each; :meth:`at` gives the detector of one.
     alpha : float or "auto"
         The anomaly rate. "auto" takes the largest TP that a recall head finds.
     net : None, "mnist", "milling", "rf", NetSpec, torch module, function making one, or a pair of these
