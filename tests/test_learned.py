@@ -13,6 +13,7 @@ from makers import event_rows
 from sklearn.base import clone
 from torch import nn
 
+from coad.core.validation import check_betas
 from coad.events.explain import explain
 from coad.exceptions import (
     CoadWarning,
@@ -24,6 +25,7 @@ from coad.exceptions import (
 from coad.learned.estimator import CoAD
 from coad.learned.net_spec import Conv, NetSpec, preset
 from coad.learned.scaling import MIN_ROWS, Scaler
+from coad.learned.training.configure import blueprints_for, settings_for
 from coad.learned.training.duo import Duo
 from coad.learned.training.heads import near_best
 from coad.learned.training.model import Blueprint, StartReport, fold
@@ -122,6 +124,17 @@ def test_a_list_of_beta_gives_a_detector_for_each():
         model.predict(s, q)
     with pytest.raises(InputError, match="was not trained"):
         model.at(7)
+
+
+def test_several_beta_are_trained_longer_unless_the_epochs_are_given():
+    both = blueprints_for(None, (4,), (4,))
+
+    def epochs(**settings) -> int:
+        model = CoAD(**settings)
+        return settings_for(model, check_betas(model.beta), 5000, 1000, 0, both)[0].epochs
+
+    assert (epochs(beta=1), epochs(beta=[0.5, 1])) == (80, 87)
+    assert epochs(beta=[0.5, 1], epochs=12) == 12
 
 
 @pytest.mark.parametrize("shape", [(3, 40), (1, 12, 12)])
@@ -259,6 +272,13 @@ def test_bad_input_is_a_clear_error(words, change, settings):
     s, q, _ = event_rows(200)
     with pytest.raises(InputError, match=words):
         quick(**settings).fit(*change(s, q))
+
+
+@pytest.mark.parametrize("settings", [{"memory_format": "nchw"}, {"precision": "float16"}])
+def test_unknown_memory_formats_and_precisions_are_named(settings):
+    s, q, _ = event_rows(200)
+    with pytest.raises(InputError, match="must be one of 'auto'"):
+        quick(**settings).fit(s, q)
 
 
 def test_integers_and_small_batches_are_warned_of():

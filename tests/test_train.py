@@ -13,13 +13,15 @@ from makers import event_rows
 
 from coad.data import atomic
 from coad.exceptions import CoadWarning, FileError, InputError
-from coad.learned.net_spec import NetSpec
+from coad.learned.net_spec import NetSpec, preset
 from coad.learned.nets import StackedNet
 from coad.learned.objective import CoincidenceLoss
 from coad.learned.training.adam import Adam, Group
 from coad.learned.training.checkpoint import read_state, write_state
 from coad.learned.training.duo import Duo, Rows, confidences, orient
+from coad.learned.training.model import Blueprint
 from coad.learned.training.null import NullMaximum, p_value
+from coad.learned.training.plan import Plan, choose_plan
 from coad.learned.training.settings import Settings
 from coad.learned.training.split import hold_out
 from coad.learned.training.trainer import Trainer
@@ -280,6 +282,35 @@ def test_split_covers_all_rows_once_and_respects_groups_and_time(how):
         assert not set(labels[train]) & set(labels[held])
     if how == "time":
         assert labels[held].min() > labels[train].max()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("fastest", ["default", "channels_last", "bfloat16"])
+def test_the_plan_is_the_fastest_measured_and_is_remembered(threads, fastest, tmp_path, monkeypatch):
+    def cost(plan: Plan, *_) -> float:
+        measured.append(plan)
+        return 1.0 if ("bfloat16" if plan.bfloat16 else plan.layout) == fastest else 2.0
+
+    measured: list[Plan] = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("coad.learned.training.plan._memory", {})
+    monkeypatch.setattr("coad.learned.training.plan._cost", cost)
+    monkeypatch.setattr("coad.learned.training.plan._has_bfloat16", lambda: True)
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    spec = preset("milling")[0]
+    both = (Blueprint(spec, (1, 64)), Blueprint(spec, (1, 64)))
+    plan = choose_plan(both, 4, 1, pairs(), {})
+    assert plan == (
+        Plan(1, threads, 1, "channels_last" if fastest == "bfloat16" else fastest, fastest == "bfloat16")
+    )
+    assert {(one.layout, one.bfloat16) for one in measured} == {
+        ("default", False), ("channels_last", False), ("channels_last", True)
+    }  # fmt: skip
+    assert len(measured) == 4  # and one with several starts in a stack
+    monkeypatch.setattr("coad.learned.training.plan._memory", {})
+    assert choose_plan(both, 4, 1, pairs(), {}) == plan
+    assert len(measured) == 4, "the second time it is read from the cache folder"
+    assert choose_plan(both, 4, 1, pairs(), {"layout": "default", "bfloat16": False}).layout == "default"
 
 
 def test_our_adam_steps_as_torchs_does():

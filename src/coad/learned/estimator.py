@@ -45,7 +45,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
     ----------
     beta : float or ascending list of floats
         0 asks for precision, ``inf`` for recall. A list trains shared networks with one head
-        for each, which go on alone for some epochs at the end; :meth:`at` gives the detector of one.
+        for each; :meth:`at` gives the detector of one.
     alpha : float or "auto"
         The anomaly rate. "auto" takes the largest TP that a recall head finds.
     net : None, "mnist", "milling", "rf", NetSpec, torch module, function making one, or a pair of these
@@ -114,7 +114,7 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         thinning: float | None = None,
         micro_batch: int | None = None,
         precision: Literal["auto", "float32", "bfloat16"] = "auto",
-        memory_format: Literal["auto", "default", "channels_last", "batch_last"] = "auto",
+        memory_format: Literal["auto", "default", "channels_last"] = "auto",
         significance: float = 0.01,
         checkpoint: str | Path | None = None,
         checkpoint_seconds: float = 10.0,
@@ -204,9 +204,9 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
             (rows_q, own.direct[1], own.scorer_q, self.scaler_q_),
         ):
             if direct is not None:
-                found.append(direct.confidence(scaled_blocks(rows, None, None), len(rows)))
+                found.append(direct.confidence(scaled_blocks(rows, None, None)))
             else:
-                found.append(scorer.confidence(scaled_blocks(rows, scaler, labels), len(rows)))
+                found.append(scorer.confidence(scaled_blocks(rows, scaler, labels)))
         return found[0], found[1]
 
     def score_samples(self, s: Any, q: Any = None, context: Any = None) -> FloatArray:

@@ -23,6 +23,8 @@ FORMAT_VERSION = 2
 
 def upgraded(facts: dict[str, Any]) -> dict[str, Any]:
     """The facts of a model as the present format has them; those of format 1 are changed in place."""
+    if facts["settings"].get("memory_format") == "batch_last":  # convolutions that coad no longer has
+        facts["settings"]["memory_format"] = "auto"
     if facts["format_version"] == 1:
         _from_1(facts)
         if facts.get("discovered") is not None:

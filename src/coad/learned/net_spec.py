@@ -14,9 +14,8 @@ from coad.exceptions import InputError
 
 __all__ = ["Conv", "Layout", "NetSpec", "default_spec", "preset"]
 
-#: How convolutions lay out their data: as PyTorch does by default, its channels-last kernels,
-#: or our own for few channels (:mod:`coad.learned.batch_last`).
-Layout = Literal["default", "channels_last", "batch_last"]
+#: PyTorch's memory formats for the data of convolutions; which one is faster depends on the network.
+Layout = Literal["default", "channels_last"]
 
 
 @dataclass(frozen=True)
@@ -65,19 +64,6 @@ class NetSpec:
         for width in self.hidden:
             sizes.append((width,))
         return sizes
-
-    def work(self, input_shape: Sequence[int]) -> float:
-        """Multiplications of the convolutions for each input value.
-
-        >>> round(preset("mnist")[0].work((1, 25, 25))), round(preset("rf")[1].work((14, 1000)))
-        (3622, 71)
-        """
-        shape, total = tuple(input_shape), 0
-        for conv in self.convs:
-            space = [(x + 2 * conv.padding - conv.kernel) // conv.stride + 1 for x in shape[1:]]
-            total += math.prod(space) * conv.channels * shape[0] * conv.kernel ** len(space)
-            shape = (conv.channels, *space)
-        return total / math.prod(input_shape)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -94,7 +94,7 @@ def build(
     """
     net_s = blueprints[0].build([2 * seed for seed in seeds], outputs)
     net_q = blueprints[1].build([2 * seed + 1 for seed in seeds], outputs)
-    net_s.layout = net_q.layout = "batch_last"  # several members of few channels: where it is fastest
+    net_s.layout = net_q.layout = "channels_last"  # the faster one for several members in a stack
     if mode is not None:
         return PooledDuo(net_s, net_q, mode)
     duo = Duo(net_s, net_q, normalised=sharp)

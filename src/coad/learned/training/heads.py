@@ -14,12 +14,10 @@ import torch
 from coad._typing import FloatArray
 from coad.core.inference import MAX_PLAUSIBLE_RATE
 from coad.core.verdict import status_of
-from coad.learned.net_spec import NetSpec
 from coad.learned.training.configure import forced_plan
 from coad.learned.training.duo import Rows, fingerprint
 from coad.learned.training.model import Blueprint, Fitted, Scorer, StartReport, fold
 from coad.learned.training.null import p_value
-from coad.learned.training.parting import part
 from coad.learned.training.settings import Settings, Snapshot
 from coad.learned.training.starts import Run, estimated_alpha, report_starts, train_starts
 
@@ -75,19 +73,6 @@ def train_heads(
         settings = replace(settings, alpha=pilot)
     run = train_starts(blueprints, seeds, settings, train, held, checkpoint=folder, **common)
     alpha, how = _alpha(model, run, pilot)
-    shared = len(betas) > 1 and all(isinstance(one.source, NetSpec) for one in blueprints)
-    if shared and model.preset == "robust":
-        best = [report_starts(run.snapshots, beta, alpha)[1] for beta in betas]
-        options = {name: common[name] for name in ("augment", "checkpoint_seconds", "identity")}
-        run = replace(
-            run,
-            snapshots=[
-                part(blueprints, x, settings, run.plan, rows, alpha=alpha, checkpoint=folder, **options)
-                if any(x is one for one in best)
-                else x
-                for x in run.snapshots
-            ],
-        )
     fitted = {beta: _best(model, blueprints, run, beta, heads, alpha, held) for beta in betas}
     return Trained(alpha, how, fitted, run.histories, run.plan.to_dict())
 

@@ -74,10 +74,9 @@ def _candidates(blueprints: tuple[Blueprint, Blueprint], seeds: int) -> list[Pla
         return [Plan(together=seeds, threads=1)]
     workers = min(cores, seeds)
     threads = max(1, cores // workers)
-    plans = [Plan(1, workers, threads, "batch_last")]
+    plans = [Plan(1, workers, threads, "channels_last"), Plan(1, workers, threads, "default")]
     if seeds >= 2 * workers:
-        plans.append(Plan(min(4, seeds // workers), workers, threads, "batch_last"))
-    plans += [Plan(1, workers, threads, "channels_last"), Plan(1, workers, threads, "default")]
+        plans.append(Plan(min(4, seeds // workers), workers, threads, "channels_last"))
     if _has_bfloat16():
         plans.append(Plan(1, workers, threads, "channels_last", bfloat16=True))
     return plans

@@ -41,8 +41,6 @@ class Settings:
     schedule: Schedule = "constant"
     head_rate: float = 1.0
     thinning: float = 0.0
-    fresh: bool = True  #: from random weights: α rises, and heads that point the wrong way are turned
-    estimated: bool = False  #: α is an estimate from below
 
 
 @dataclass(frozen=True)

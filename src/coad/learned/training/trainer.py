@@ -88,7 +88,7 @@ class Trainer:
             lambda_wall=settings.lambda_wall,
             lambda_mag=settings.lambda_mag,
             # An estimate from below must not be a ceiling.
-            cap=settings.preset == "robust" and settings.alpha is not None and not settings.estimated,
+            cap=settings.preset == "robust" and settings.alpha is not None,
             margin=settings.margin / math.sqrt(len(train)),
         )
         trained = {name: p for name, p in duo.named_parameters() if p.requires_grad}
@@ -118,7 +118,7 @@ class Trainer:
         while self.epoch < self.settings.epochs and not self._all_stopped():
             loss = self._one_epoch()
             self.epoch += 1
-            if self.duo.head_s.enabled and self.settings.fresh and self._time_to_orient():
+            if self.duo.head_s.enabled and self._time_to_orient():
                 early = self.epoch <= max(1, self.settings.epochs // 10)
                 orient(self.duo, self.train_rows, self.objective, SHIFTS if early else (None,))
             if self.epoch % self.settings.evaluate_every == 0 or self.epoch == self.settings.epochs:
@@ -299,7 +299,7 @@ class Trainer:
         ceiling = np.repeat(self.alpha[:, None], len(self.settings.beta), axis=1)
         alpha = ceiling.copy()
         finite = np.isfinite(self.settings.beta)
-        if self.settings.preset == "robust" and self.settings.fresh:
+        if self.settings.preset == "robust":
             alpha[:, finite] *= _ALPHA_START + (1.0 - _ALPHA_START) * min(1.0, 2.0 * done)
         if self.settings.alpha is None:
             # The recall head's optimum does not depend on α: its scale stays fixed.

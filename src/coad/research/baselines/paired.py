@@ -194,7 +194,7 @@ class _Pair(nn.Module):
         plan_s, plan_q = blueprints_for(net, shape_s, shape_q)
         self.s = StackedNet(plan_s.source, shape_s, seeds)  # type: ignore[arg-type]
         self.q = StackedNet(plan_q.source, shape_q, [seed + 10_000 for seed in seeds])  # type: ignore[arg-type]
-        self.s.layout = self.q.layout = "batch_last"
+        self.s.layout = self.q.layout = "channels_last"
         self.head_s, self.head_q = (NormalisedHead(len(seeds), 1) for _ in range(2))
 
     def forward(self, s: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
