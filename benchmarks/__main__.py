@@ -9,6 +9,7 @@ from pathlib import Path
 NAMES = ("search", "honesty", "startup", "learned")
 #: Run only by name: they take many minutes, or room on disk.
 LONG = (
+    "ablation",
     "digits",
     "explain",
     "mnist",
