@@ -6,8 +6,9 @@ scipy.io are imported only by those who read such files.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from coad._lazy import lazy_names
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time the names load when they are first used
     from coad.data.alignment import Alignment, align
@@ -78,13 +79,7 @@ __all__ = [
 
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        if name in _HOME:
-            value = getattr(import_module(_HOME[name]), name)
-            globals()[name] = value
-            return value
-        raise AttributeError(f"module 'coad.data' has no attribute {name!r}")
+    __getattr__ = lazy_names(__name__, _HOME)
 
 
 def __dir__() -> list[str]:
