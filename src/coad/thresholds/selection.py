@@ -310,7 +310,7 @@ class _Selection:
         low, high = intervals.fbeta_hat
         sure = "p not computed" if test is None else f"p = {test.p_value:.2g}"
         message = ("" if test is not None else "NOT TESTED against chance, so noise looks the same: ") + (
-            f"{found.n_joint:,} row{'s'[: found.n_joint != 1]} of {self.search.n:,} flagged, about {found.precision_hat:.0%} of them real; "
+            f"{found.n_joint:,} row{'s'[: found.n_joint != 1]} of {self.search.n:,} flagged, about {found.precision_hat:.0%} of them not explained by chance; "
             f"F̂ = {found.fbeta_hat:.2f} ({low:.2f} to {high:.2f}), {sure}"
         )
         if suspicions:
