@@ -281,6 +281,17 @@ def _time(values: ArrayLike) -> NDArray[Any]:
     return parse_time(array)
 
 
+def take_rows(x: Any, rows: IntArray) -> Any:
+    """Rows of an array, a pandas or a Polars DataFrame, by number.
+
+    >>> take_rows(np.arange(6).reshape(3, 2), np.array([0, 2])).tolist()
+    [[0, 1], [4, 5]]
+    """
+    if hasattr(x, "iloc"):
+        return x.iloc[rows]
+    return x[rows] if hasattr(x, "shape") else np.asarray(x)[rows]
+
+
 def unpacked(
     s: Any, q: Any = None, context: Any = None, group: Any = None, time: Any = None
 ) -> tuple[Any, Any, Any, Any, Any]:
