@@ -89,6 +89,20 @@ def test_contexts_and_names_are_used():
     assert why.s.channel_importance[1] > 2 * np.delete(why.s.channel_importance, 1).max()
 
 
+def test_pairs_and_tables_are_explained_like_arrays_and_name_their_columns():
+    pandas = pytest.importorskip("pandas")
+    s, q = made((4,))
+    det = CoAD(n_starts=1, epochs=40, random_state=0).fit(s, q)
+    s, q, names = s[:5], q[:5], tuple("abcd")
+    expected, test = explain(det, s, q), deletion_test(det, s, q)
+    tables = [pandas.DataFrame(x, columns=list(names)) for x in (s, q)]
+    for given in (tables, [Pairs(s, q, s_names=names, q_names=names)]):
+        why = explain(det, *given)
+        np.testing.assert_array_equal(why.s.values, expected.s.values)
+        assert why.s.names == why.q.names == names
+        np.testing.assert_array_equal(deletion_test(det, *given).drop, test.drop)
+
+
 def test_the_median_of_healthy_rows_is_a_baseline(fitted):
     det, s, q, events = fitted
     base = healthy_baseline(det, s, q)

@@ -99,13 +99,13 @@ def test_arrays_of_different_lengths_are_named(tmp_path):
 
 
 def test_a_place_outside_the_array_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"asks for place 3 of the last axis, .* shape is \(5, 3\)"):
+    with pytest.raises(InputError, match=r"selects index 3 of the last axis, .* shape \(5, 3\)"):
         read_columns(saved(tmp_path, "npz"), ["profile[3]"])
 
 
 def test_inputs_that_share_a_channel_of_one_array_are_refused(tmp_path):
     path = saved(tmp_path, "npz")
-    with pytest.raises(InputError, match="share a part of 'PS1'"):
+    with pytest.raises(InputError, match="overlapping parts of 'PS1'"):
         read_pairs(path, Layout(s="PS1[0:3]", q="PS1[2:6]"))
     assert len(read_pairs(path, Layout(s="PS1[0:3]", q="PS1[3:6]"))) == 5
 

@@ -161,7 +161,7 @@ def test_windows_take_context_and_time_of_their_end_and_the_worst_label(tmp_path
 
 def test_no_window_that_fits_is_explained(tmp_path):
     path = csv(tmp_path, a=range(6), b=range(6), g=[0, 1, 0, 1, 0, 1])
-    with pytest.raises(InputError, match=r"6 stretches .* the longest of 1 rows; .*sort the rows by group"):
+    with pytest.raises(InputError, match=r"6 segments, the longest of 1 rows; .*sort the rows by group"):
         read_pairs(path, Layout(s="a", q="b", group="g", window=2))
 
 
@@ -287,7 +287,7 @@ def test_a_file_with_other_columns_in_a_stream_is_refused(tmp_path):
 @pytest.mark.parametrize("policy", ["mean", "interpolate"])
 def test_a_stream_refuses_what_needs_the_whole_column(tmp_path, policy):
     folder_of_parts(tmp_path, 1)
-    with pytest.raises(InputError, match="stream"):
+    with pytest.raises(InputError, match="batch by batch"):
         list(iter_pairs(tmp_path, Layout(s="a", q="b", missing=policy)))
 
 

@@ -88,19 +88,19 @@ def test_csv_habits_are_understood(tmp_path, text, values):
     ("text", "kind", "message"),
     [
         ("", FileError, "is empty"),
-        ("\n\n", FileError, "holds no columns"),
+        ("\n\n", FileError, "has no columns"),
         ("a,b\n", FileError, "has a header but no rows"),
         (
             "a,b\n1,2\n3",
             FileError,
-            "another number of values .*: .*Expected 2 columns, got 1: 3",
+            "differ in the number of values.*: .*Expected 2 columns, got 1: 3",
         ),
         ("a,b\nx,2\n", InputError, r"column 'a' in '.*' is not numeric: 'x' at row 0"),
         ("a,b\n1,2\n2,3\n1.2.3,4\n", InputError, "not numeric: '1.2.3' at row 2"),
         ("aa,b\n1,2\n", InputError, "did you mean 'aa'"),
         ("A,b\n1,2\n", InputError, "did you mean 'A'"),
         ("x,y\n1,2\n", InputError, "there are 'x', 'y'"),
-        ("1,2\n3,4\n", InputError, "add a line with the column names"),
+        ("1,2\n3,4\n", InputError, "add a header line with column names"),
         ("a,a\n1,2\n", InputError, "appears 2 times"),
     ],
 )

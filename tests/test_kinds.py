@@ -1,11 +1,14 @@
-"""Kinds of events: found, told again on new rows, compared with status columns, dismissed."""
+"""Kinds of events: found, told again on new rows, dismissed."""
 
 from __future__ import annotations
+
+import copy
 
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
+from coad.data.pairs import Pairs
 from coad.events.kinds import KindModel, find_kinds, fit_kinds
 from coad.exceptions import InputError
 from coad.learned.estimator import CoAD
@@ -154,6 +157,28 @@ def test_refitting_without_a_dismissed_kind_finds_the_next(fitted):
     assert new.predict(s, q)[kind == 1].mean() > 0.8
 
 
+@pytest.mark.parametrize("form", ["pandas", "polars", "pairs", "lists"])
+def test_kinds_are_found_and_dismissed_in_any_form_of_input(form):
+    s, q, _ = made()
+    expected = CoAD(n_starts=1, epochs=20, random_state=0).fit(s, q)
+    det = copy.deepcopy(expected)
+    if form in ("pandas", "polars"):
+        frame = pytest.importorskip(form).DataFrame
+        names = [f"c{i}" for i in range(5)]
+        given = tuple(frame(dict(zip(names, x.T, strict=True))) for x in (s, q))
+        if form == "pandas":  # an index that is not the row number
+            given = tuple(x.set_index(np.arange(N)[::-1]) for x in given)
+    else:
+        given = (Pairs(s, q),) if form == "pairs" else (s.tolist(), q.tolist())
+    kinds, reference = (find_kinds(one, *x, n_resamples=0) for one, x in ((det, given), (expected, (s, q))))
+    np.testing.assert_array_equal(kinds.label, reference.label)
+    det.dismiss(0, *given)
+    expected.dismiss(0, s, q)
+    np.testing.assert_array_equal(det.predict(*given), expected.predict(s, q))
+    np.testing.assert_array_equal(det.is_dismissed(*given), expected.is_dismissed(s, q))
+    assert det.refit(*given).alpha_ == expected.refit(s, q).alpha_
+
+
 def test_dismissing_what_is_not_there_is_refused(fitted):
     det, s, q, _ = fitted
     det = det.at(1.0)
@@ -179,7 +204,7 @@ def test_a_handful_of_odd_events_is_noise_and_no_kind():
 
 def test_nothing_flagged_cannot_be_sorted(fitted):
     det, s, q, _ = fitted
-    with pytest.raises(InputError, match="nothing to sort"):
+    with pytest.raises(InputError, match="at least 2 flagged rows"):
         find_kinds(det, s, q, flags=np.zeros(N, bool))
 
 

@@ -51,7 +51,7 @@ def test_two_columns_are_named_if_it_takes_two(rng):
 def test_what_is_known_already_stays_in_the_command(rng):
     material, feed = rng.integers(0, 2, N), rng.integers(0, 3, N)
     s, q = driven(rng, material, feed)
-    hint = hint_regime(s, q, {"feed": feed}, context=("material",), known=material)
+    hint = hint_regime(s, q, {"feed": feed}, context=material, context_names=("material",))
     assert hint.option == "--context material,feed"
 
 

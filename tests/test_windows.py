@@ -28,7 +28,7 @@ def test_windows_equal_a_walk_over_the_rows(n, length, stride, breaks, gaps, see
     rng = np.random.default_rng(seed)
     group = np.cumsum(np.isin(np.arange(n), breaks))
     time = np.cumsum(1.0 + 10.0 * np.isin(np.arange(n), gaps))
-    windows = make_windows(n, length, stride, time=time, groups=[group], max_gap="3s")
+    windows = make_windows(n, length, stride, time=time, group=group, max_gap="3s")
     expected = naive_io.window_starts(n, length, stride, time, [group], 3.0)
     assert windows.start.tolist() == expected
     values = rng.normal(size=(n, 2))
@@ -64,8 +64,8 @@ def test_a_step_of_five_median_steps_is_no_gap_and_a_longer_one_is():
 def test_the_step_between_groups_does_not_count_as_a_step_of_the_clock():
     group = np.repeat([0, 1, 2, 3], 2)
     time = np.array([0.0, 1, 0, 1, 0, 1, 0, 1])
-    assert in_samples("3s", time, [group]) == 3
-    assert segment_starts(8, time=time, groups=[group]).tolist() == [0, 2, 4, 6]
+    assert in_samples("3s", time, group) == 3
+    assert segment_starts(8, time=time, group=group).tolist() == [0, 2, 4, 6]
 
 
 def test_time_that_goes_back_is_refused_with_the_row():
@@ -81,10 +81,10 @@ def test_repeated_time_is_refused_with_the_row():
 @pytest.mark.parametrize(
     ("length", "message"),
     [
-        (0, "at least 1 sample"),
-        (2.5, "whole number of samples"),
-        ("1ms", "shorter than one step"),
-        ("5 parsecs", "not a length of time"),
+        (0, "at least 1 row"),
+        (2.5, "whole number of rows"),
+        ("1ms", "shorter than one time step"),
+        ("5 parsecs", "not a duration"),
     ],
 )
 def test_impossible_lengths_are_refused(length, message):
@@ -152,5 +152,5 @@ def test_hop_is_another_word_for_stride():
     layout = Layout(s="a", q="b", window=4, hop="250ms")
     assert layout.stride == "250ms"
     assert layout == Layout.from_dict(layout.to_dict())
-    with pytest.raises(InputError, match="same thing"):
+    with pytest.raises(InputError, match="mean the same"):
         Layout(s="a", q="b", window=4, stride=2, hop=3)

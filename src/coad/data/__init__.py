@@ -1,7 +1,7 @@
-"""Files in, :class:`~coad.data.pairs.Pairs` out: tables, arrays, windows, two clocks, triggers.
+"""Read files into :class:`~coad.data.pairs.Pairs`: tables, arrays, windows, two clocks, triggers.
 
-The names below load when they are first used, so that pyarrow, h5py and
-scipy.io are imported only by those who read such files.
+The names below are imported on first use, so that pyarrow, h5py and scipy.io are loaded only when
+such files are read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from coad._lazy import lazy_names
 
-if TYPE_CHECKING:  # what editors and type checkers see; at run time the names load when they are first used
+if TYPE_CHECKING:  # for editors and type checkers; at run time the names are imported on first use
     from coad.data.alignment import Alignment, align
     from coad.data.clocks import read_two_clocks
     from coad.data.columns import select_columns

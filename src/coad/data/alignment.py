@@ -1,4 +1,4 @@
-"""Two clocks made one: for each row of s, the row (or the point between rows) of q that belongs to it."""
+"""Align two time series: for each row of s, the matching row of q, or a value between two rows."""
 
 from __future__ import annotations
 
@@ -18,10 +18,21 @@ METHODS = ("nearest", "interpolate", "hold")
 
 @dataclass(frozen=True)
 class Alignment:
-    """Which rows belong together: ``rows_s`` of s, and for each one or two rows of q.
+    """Which rows of s and q form pairs.
 
-    The value of q is ``(1 - weight) · q[rows_q] + weight · q[rows_q_next]``;
-    for ``"nearest"`` and ``"hold"`` the weight is 0.
+    Parameters
+    ----------
+    how : str
+        ``"nearest"``, ``"interpolate"`` or ``"hold"``.
+    tolerance : str
+        Largest time difference of a pair.
+    rows_s : array of int
+        The rows of s that have a match.
+    rows_q, rows_q_next, weight : arrays
+        The value of q for each of them is ``(1 - weight) · q[rows_q] + weight · q[rows_q_next]``;
+        the weight is 0 for ``"nearest"`` and ``"hold"``.
+    n_s, n_q : int
+        Number of rows of s and of q.
     """
 
     how: str
@@ -37,11 +48,11 @@ class Alignment:
         return len(self.rows_s)
 
     def take_s(self, values: ArrayLike) -> NDArray[Any]:
-        """Values of s at the rows that were kept."""
+        """The values of s at the matched rows."""
         return np.asarray(values)[self.rows_s]
 
     def take_q(self, values: ArrayLike) -> NDArray[Any]:
-        """Values of q at the times of the rows of s that were kept."""
+        """The values of q at the times of the matched rows of s."""
         array = np.asarray(values)
         if not self.weight.any():
             return np.asarray(array[self.rows_q])
@@ -52,17 +63,17 @@ class Alignment:
         return np.asarray(mixed, dtype=array.dtype if array.dtype.kind == "f" else np.float64)
 
     def take_nearest_q(self, values: ArrayLike) -> NDArray[Any]:
-        """Values of q that have nothing in between (text, flags, classes), from the nearer row."""
+        """The values of q at the nearer row, for text, flags and classes, which cannot be interpolated."""
         return np.asarray(np.asarray(values)[np.where(self.weight > 0.5, self.rows_q_next, self.rows_q)])
 
     @property
     def dropped_s(self) -> int:
-        """Rows of s that have no partner within the tolerance."""
+        """Number of rows of s without a match within the tolerance."""
         return self.n_s - len(self.rows_s)
 
     @property
     def unused_q(self) -> int:
-        """Rows of q that no row of s uses."""
+        """Number of rows of q that are not used."""
         used = np.zeros(self.n_q, dtype=np.bool_)
         used[self.rows_q] = True
         used[self.rows_q_next[self.weight > 0]] = True
@@ -70,25 +81,34 @@ class Alignment:
 
     def __str__(self) -> str:
         return (
-            f"{self.how}: {len(self):,} of {self.n_s:,} rows of s paired; {self.dropped_s:,} dropped, "
-            f"having no row of q within {self.tolerance}; {self.unused_q:,} of {self.n_q:,} rows of q unused"
+            f"{self.how}: {len(self):,} of {self.n_s:,} rows of s paired; {self.dropped_s:,} dropped "
+            f"without a row of q within {self.tolerance}; {self.unused_q:,} of {self.n_q:,} rows of q unused"
         )
 
 
 def align(
     time_s: ArrayLike, time_q: ArrayLike, how: str = "nearest", *, tolerance: Duration | None = None
 ) -> Alignment:
-    """Pair the rows of two clocks, at the times of s.
+    """Match the rows of q to the times of s.
 
-    ``"nearest"`` takes the row of q closest in time (the earlier of two equally
-    close), ``"hold"`` the latest one that is not after, ``"interpolate"`` a
-    straight line between the rows before and after. Rows of s whose partner
-    (both, for ``"interpolate"``) is further off than ``tolerance`` are dropped.
-    The default tolerance is the longer of the two clocks' median steps.
+    Parameters
+    ----------
+    time_s, time_q : array
+        Increasing times of the rows of s and of q.
+    how : {"nearest", "interpolate", "hold"}
+        ``"nearest"``: the row of q closest in time (the earlier of two). ``"hold"``: the last row of
+        q that is not later. ``"interpolate"``: linear between the rows before and after.
+    tolerance : duration, optional
+        Rows of s whose match (both rows, for ``"interpolate"``) is further away are dropped. The
+        default is the larger of the two median time steps.
+
+    Returns
+    -------
+    Alignment
 
     >>> alignment = align([0.0, 1.0, 2.0], [0.1, 1.2, 5.0], tolerance="500ms")
     >>> print(alignment)
-    nearest: 2 of 3 rows of s paired; 1 dropped, having no row of q within 500ms; 1 of 3 rows of q unused
+    nearest: 2 of 3 rows of s paired; 1 dropped without a row of q within 500ms; 1 of 3 rows of q unused
     >>> alignment.take_q([10, 11, 12])
     array([10, 11])
     """
@@ -96,10 +116,10 @@ def align(
         raise InputError(f"align must be one of {', '.join(METHODS)}, not {how!r}")
     s, q = _clock(time_s, "s"), _clock(time_q, "q")
     if s.dtype.kind != q.dtype.kind:
-        words = {"M": "dates", "f": "plain numbers"}
+        words = {"M": "dates", "f": "numbers"}
         raise InputError(
             f"the times of s are {words[s.dtype.kind]} and those of q are {words[q.dtype.kind]}; "
-            "give both in the same form"
+            "give both as dates or both as numbers"
         )
     limit = _tolerance(s, q, tolerance)
     before = np.searchsorted(q, s, side="right") - 1
@@ -143,7 +163,7 @@ def _tolerance(s: NDArray[Any], q: NDArray[Any], tolerance: Duration | None) -> 
     steps = [step for step in (median_step(s), median_step(q)) if step is not None]
     if not steps:
         raise InputError(
-            "each clock has a single row, which does not tell how far apart is too far; give a tolerance"
+            "s and q have a single row each, so there is no time step to derive the tolerance from; give a tolerance"
         )
     return max(steps)
 
@@ -156,6 +176,6 @@ def _nothing_near(s: NDArray[Any], q: NDArray[Any], limit: Any, how: str) -> Inp
     if s[-1] < q[0] or q[-1] < s[0]:
         apart = f"; s runs from {s[0]} to {s[-1]} and q from {q[0]} to {q[-1]}: are the clocks the same?"
     return InputError(
-        f"no row of s has its row of q within {format_duration(limit)} ({how}); "
-        f"the closest two are {nearest} apart{apart or '; pass a larger tolerance'}"
+        f"no row of s has a row of q within {format_duration(limit)} ({how}); "
+        f"the closest are {nearest} apart{apart or '; pass a larger tolerance'}"
     )

@@ -1,4 +1,4 @@
-"""Named arrays in NPZ, HDF5 and MATLAB files, their first axis the rows. Nothing is ever unpickled."""
+"""Named arrays in NPZ, HDF5 and MATLAB files; the first axis is the rows. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from coad.data.matlab import read_mat
 from coad.data.paths import check_not_empty, file_kind
 from coad.exceptions import FileError, InputError
 
-#: ``profile[0]`` and ``X[0:2]`` choose from the last axis of an array.
+#: ``profile[0]`` and ``X[0:2]`` select from the last axis of an array.
 _PART = re.compile(r"(?P<name>.+)\[(?P<first>\d+)(?P<range>:(?P<end>\d*))?\]")
 
 
 def array_names(path: Path) -> list[str]:
-    """The names of the arrays in the file (datasets in groups as ``group/name``)."""
+    """The names of the arrays in the file (HDF5 datasets in groups as ``group/name``)."""
     check_not_empty(path)
     kind = file_kind(path)
     with _reading(path):
@@ -45,10 +45,10 @@ def numeric_arrays(path: Path) -> list[str]:
 def array_batches(
     path: Path, names: Sequence[str], batch_rows: int | None = None
 ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
-    """Rows of the named arrays, each batch with the number of its first row.
+    """Batches of rows of the named arrays, each with the number of its first row.
 
-    ``name[i]`` and ``name[i:j]`` stand for a part of the array's last axis.
-    HDF5 is read a batch at a time; NPZ and MATLAB files are read whole first.
+    ``name[i]`` and ``name[i:j]`` select from the last axis of an array. HDF5 files are read batch by
+    batch; NPZ and MATLAB files are read whole.
     """
     whole_names = array_names(path)
     bases = {name: _part_of(name, whole_names) for name in names}
@@ -62,7 +62,7 @@ def array_batches(
 
 
 def is_part(pattern: str, names: Sequence[str]) -> bool:
-    """Whether a pattern is ``name[i]`` or ``name[i:j]`` of an array that is there.
+    """Whether a pattern is ``name[i]`` or ``name[i:j]`` of an existing array.
 
     >>> is_part("profile[0]", ["profile"]), is_part("PS[12]", ["PS1", "PS2"])
     (True, False)
@@ -71,7 +71,7 @@ def is_part(pattern: str, names: Sequence[str]) -> bool:
 
 
 def shared_parts(s: Sequence[str], q: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Arrays of which s and q would both use some part.
+    """Arrays of which s and q select overlapping parts.
 
     >>> shared_parts(["X[0:3]"], ["X[2:6]"], ["X"]), shared_parts(["X[0:2]"], ["X[2:]"], ["X"])
     (['X'], [])
@@ -85,7 +85,7 @@ def shared_parts(s: Sequence[str], q: Sequence[str], names: Sequence[str]) -> li
 
 
 def _places(part: int | slice | None) -> set[int]:
-    # No array that is meant as a list of channels is wider than this.
+    # An array of channels is assumed to be narrower than this.
     everything = range(1 << 16)
     return {part} if isinstance(part, int) else set(everything if part is None else everything[part])
 
@@ -107,7 +107,7 @@ def _cut(array: NDArray[Any], part: int | slice | None, name: str) -> NDArray[An
     last = part if isinstance(part, int) else (part.stop or size) - 1
     if array.ndim < 2 or last >= size:
         raise InputError(
-            f"{name!r} asks for place {last} of the last axis, and the array's shape is {array.shape}"
+            f"{name!r} selects index {last} of the last axis, but the array has shape {array.shape}"
         )
     return np.ascontiguousarray(array[..., part])
 
@@ -136,7 +136,7 @@ def _open_hdf5(path: Path) -> Any:
 
 
 def _datasets(file: Any) -> dict[str, Any]:
-    """Every dataset by its path; a compound one field by field (``table.field``)."""
+    """All datasets by path; the fields of a compound dataset as ``table.field``."""
     import h5py
 
     found: dict[str, Any] = {}
@@ -154,7 +154,7 @@ def _datasets(file: Any) -> dict[str, Any]:
 
 
 class _Field:
-    """One field of a compound dataset, read when it is sliced."""
+    """A field of a compound dataset, read when it is sliced."""
 
     def __init__(self, dataset: Any, name: str) -> None:
         self.dataset, self.name = dataset, name
@@ -166,7 +166,7 @@ class _Field:
 
 
 def _plain(values: Any, name: str, path: Path) -> NDArray[Any]:
-    """Numbers, booleans or text; bytes become text."""
+    """An array of numbers, booleans or text; bytes are decoded."""
     array = np.asarray(values)
     if array.dtype.kind == "S":
         return np.char.decode(array, "utf-8")
@@ -194,7 +194,7 @@ def _common_length(shapes: dict[str, tuple[int, ...]], path: Path) -> int:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Turns what the libraries say about a bad file into one sentence with the file's name."""
+    """Turn errors of the libraries into a ``FileError`` of one line that names the file."""
     try:
         yield
     except (FileError, InputError):

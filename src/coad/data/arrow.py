@@ -16,15 +16,15 @@ from coad.data.paths import check_not_empty, file_kind
 from coad.exceptions import FileError
 
 
-def read_schema(path: Path) -> Any:
-    """The names and types of the columns; the types of a CSV file are those of its first rows."""
+def read_schema(path: Path) -> list[tuple[str, Any]]:
+    """The name and the Arrow type of each column; the types of a CSV file are those of its first rows."""
     check_not_empty(path)
     with _reading(path):
         kind = file_kind(path)
         if kind == "parquet":
-            return pq.read_schema(path)
+            return [(field.name, field.type) for field in pq.read_schema(path)]
         with _open_arrow(path) if kind == "arrow" else _open_csv(path, ["*"], ()) as reader:
-            return reader.schema
+            return [(field.name, field.type) for field in reader.schema]
 
 
 def row_batches(
@@ -32,19 +32,18 @@ def row_batches(
 ) -> Iterator[Any]:
     """Arrow record batches of the columns, none longer than ``batch_rows``.
 
-    With ``batch_rows=None`` a CSV file is read in one go, and the types of its
-    columns are those of all its rows instead of those of its first block.
+    With ``batch_rows=None`` a CSV file is read at once, and the types of its columns are inferred
+    from all rows instead of the first block.
 
-    ``numeric`` columns of a CSV file are read as numbers from the start, so that
-    a column whose first megabyte holds whole numbers may go on with fractions.
-    A ``pyarrow.ArrowInvalid`` about a CSV value is left to the caller, who can
-    say which value it was.
+    ``numeric`` columns of a CSV file are read as float64, because a column of integers in the first
+    block may have fractions later. A ``pyarrow.ArrowInvalid`` about a CSV value is left to the
+    caller, who can find the value.
     """
     check_not_empty(path)
     kind = file_kind(path)
     whole, batch_rows = batch_rows is None, batch_rows or 1 << 20
     if kind == "parquet":
-        # Without pre-buffering, memory is bounded by one row group's chosen columns.
+        # Without pre-buffering, memory is bounded by the selected columns of one row group.
         with _reading(path), pq.ParquetFile(path, pre_buffer=False, memory_map=False) as file:
             yield from file.iter_batches(batch_rows, columns=list(columns), use_threads=True)
     elif kind == "arrow":
@@ -61,15 +60,15 @@ def row_batches(
 
 
 def text_column(path: Path, column: str) -> Any:
-    """A CSV column as text, to find the value that is not a number."""
+    """A CSV column as text."""
     with _reading(path), _open_csv(path, [column], (), text=True) as reader:
         return reader.read_all().column(column)
 
 
 class _reading(AbstractContextManager[None]):
-    """Turns what pyarrow says about a bad file into one sentence with the file's name.
+    """Turn pyarrow's errors into a ``FileError`` of one line that names the file.
 
-    ``values=False`` lets an error about a single CSV value through.
+    ``values=False`` lets an error about a single CSV value pass.
     """
 
     def __init__(self, path: Path, *, values: bool = True) -> None:
@@ -88,15 +87,15 @@ class _reading(AbstractContextManager[None]):
 def _plain_reason(reason: str) -> str:
     truncated = ("magic bytes not found", "Not an Arrow file", "too small", "smaller than the minimum")
     if any(sign in reason for sign in truncated) or "Truncated" in reason or "truncated" in reason:
-        return f"it is truncated, or not the kind of file its name says ({reason})"
+        return f"the file is truncated, or its suffix is wrong ({reason})"
     if "Expected" in reason and "columns, got" in reason:
-        return "a line has another number of values than the header: " + _short(
+        return "a line and the header differ in the number of values: " + _short(
             reason.split("CSV parse error: ")[-1]
         )
     if "invalid UTF8" in reason or "codec can't decode" in reason:
         return "it is not UTF-8 text; save it as UTF-8"
     if "Empty CSV" in reason:
-        return "it holds no columns"
+        return "it has no columns"
     return reason
 
 
@@ -108,7 +107,7 @@ def _short(text: str, limit: int = 100) -> str:
 def _open_csv(
     path: Path, columns: Sequence[str], numeric: Collection[str], *, text: bool = False, whole: bool = False
 ) -> Any:
-    delimiter, decimal = _csv_habits(path)
+    delimiter, decimal = _csv_format(path)
     types = {name: pa.string() for name in columns} if text else {name: pa.float64() for name in numeric}
     return (pacsv.read_csv if whole else pacsv.open_csv)(
         pa.input_stream(str(path), compression="detect"),
@@ -122,18 +121,18 @@ def _open_csv(
     )
 
 
-def _csv_habits(path: Path) -> tuple[str, str]:
-    """Delimiter and decimal sign, from the first lines."""
+def _csv_format(path: Path) -> tuple[str, str]:
+    """Delimiter and decimal sign, guessed from the first lines."""
     with pa.input_stream(str(path), compression="detect") as stream:
         start = stream.read(1 << 14)
     if b"\0" in start:
-        raise FileError(f"cannot read {str(path)!r}: it is not text, and of no kind that coad knows")
+        raise FileError(f"cannot read {str(path)!r}: it is neither text nor of a known format")
     head = start.decode("utf-8", errors="replace")
     lines = head.splitlines() or [""]
     counts = {sign: _outside_quotes(lines[0], sign) for sign in (",", ";", "\t", "|")}
     delimiter = max(counts, key=lambda sign: counts[sign]) if any(counts.values()) else ","
     body = lines[1:20]
-    # 1,5;2,7: the comma can be a decimal sign only where it does not separate the columns.
+    # A comma is the decimal sign (1,5;2,7) only if it is not the delimiter and there are no points.
     commas = delimiter != "," and any("," in line for line in body) and not any("." in line for line in body)
     return delimiter, "," if commas else "."
 
@@ -143,7 +142,7 @@ def _outside_quotes(line: str, sign: str) -> int:
 
 
 def _open_arrow(path: Path) -> Any:
-    """Both Arrow layouts: the file (also Feather 2) and the stream."""
+    """Open an Arrow file (also Feather 2) or an Arrow stream."""
     with path.open("rb") as file:
         head = file.read(8)
     if head.startswith(b"FEA1"):

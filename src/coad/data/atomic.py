@@ -1,4 +1,4 @@
-"""Writing files whole or not at all."""
+"""Atomic writing: a file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coad.exceptions import FileError
 
 
 def check_writable(path: Path) -> Path:
-    """Refuse, before any work is done, a path that cannot be written."""
+    """Check before any work is done that a file can be written."""
     if path.is_dir():
         raise FileError(f"{path} is a folder; name a file in it")
     if path.exists() and not path.is_file():
@@ -27,11 +27,11 @@ def check_writable(path: Path) -> Path:
 
 @contextmanager
 def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its place once the block has ended well.
+    """A temporary path that replaces ``path`` when the block ends without an error.
 
-    A reader, or a crash of the program, sees the old content or the new, nothing between. With
-    ``durable``, the content is on the disk before it takes its place, so that a power cut changes
-    nothing about that.
+    Readers see the old content or the new content, also after a crash of the program. With
+    ``durable`` the content is flushed to disk before the replacement, so this holds after a power
+    failure too.
 
     >>> folder = Path(tempfile.mkdtemp())
     >>> with written_whole(folder / "a.txt") as draft:
@@ -39,7 +39,7 @@ def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
     >>> [one.name for one in folder.iterdir()]
     ['a.txt']
     """
-    path = check_writable(path).resolve()  # through a link, its target is written
+    path = check_writable(path).resolve()  # if it is a link, write its target
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
     except OSError as error:
@@ -62,7 +62,7 @@ def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write a file whole and to the disk, making its folder if need be."""
+    """Write a file atomically and flush it to disk; its folder is created if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path, durable=True) as draft:
         draft.write_bytes(content)

@@ -1,4 +1,4 @@
-"""From columns to pairs: missing values, times, contexts and windows, in this order."""
+"""Build pairs from columns: times, missing values, contexts, windows."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from coad.data.windows import Windows, in_samples, make_windows
 from coad.exceptions import InputError
 
 Columns = Mapping[str, NDArray[Any]]
-#: From so many values a row on, an array is taken for the samples of a signal.
+#: An array with at least this many values per row holds the samples of a signal, not columns.
 SAMPLES = 16
 
 
 @dataclass(frozen=True)
 class Built:
-    """Pairs, the source rows that each begins and ends at, and what was done about missing values."""
+    """Pairs, the first and last source row of each, and the report on missing values."""
 
     pairs: Pairs
     first: IntArray
@@ -46,12 +46,26 @@ def build_pairs(
     offset: int = 0,
     broken: IntArray | None = None,
 ) -> Built:
-    """Pairs from columns of one length, under a resolved layout.
+    """Build pairs from columns of equal length.
 
-    ``means`` fill missing values (a model's); ``first_row`` is where these rows
-    start in their file, ``offset`` how many rows of the first stretch a stream
-    has used up already; ``broken`` numbers stretches that belong together, for
-    rows that are not neighbours though they follow each other here.
+    Parameters
+    ----------
+    columns : mapping of str to array
+        The columns of the layout.
+    layout : Layout
+        A resolved layout.
+    means : mapping, optional
+        Values for missing ones under ``missing="mean"`` (default: the means of these columns).
+    first_row : int
+        Number of the first row in its file.
+    offset : int
+        Rows of the first segment that a stream has used already.
+    broken : array of int, optional
+        A number for each row that changes where consecutive rows here are not consecutive in the source.
+
+    Returns
+    -------
+    Built
     """
     n = len(columns[layout.s[0]])
     time = (
@@ -62,16 +76,16 @@ def build_pairs(
     others = {name: columns[name] for name in layout.others if name != layout.time}
     if time is not None and layout.time is not None:
         others[layout.time] = time
-    # A row without its context, group or time has no place: it can only be refused or dropped.
+    # A missing context, group or time cannot be filled in: the row is dropped or refused.
     rule = "drop" if layout.missing == "drop" else "error"
     others, told = handle_missing(others, rule, first_row=first_row, fillable=False) if others else ({}, None)
     keep = np.ones(n, dtype=np.bool_) if told is None else told.keep
     signals = {name: columns[name] if keep.all() else columns[name][keep] for name in layout.signals}
     time = others.get(layout.time) if layout.time is not None else None
-    grouping = _grouping(others, layout, broken if broken is None or keep.all() else broken[keep])
+    group = _segment_ids(others, layout, broken if broken is None or keep.all() else broken[keep])
     starts = None
     if layout.missing == "interpolate":
-        starts = segment_starts(int(keep.sum()), time=time, groups=grouping, max_gap=layout.max_gap)
+        starts = segment_starts(int(keep.sum()), time=time, group=group, max_gap=layout.max_gap)
     signals, report = handle_missing(
         signals, layout.missing, time=time, segments=starts, means=means, first_row=first_row
     )
@@ -79,17 +93,17 @@ def build_pairs(
         others = {name: array[report.keep] for name, array in others.items()}
     rows = np.flatnonzero(keep)[report.keep]
     if len(rows) < n:
-        # Rows on the two sides of a dropped one are not neighbours: no window may hold both.
+        # No window may span a dropped row.
         gone = np.cumsum(np.diff(rows, prepend=rows[:1]) > 1)
-        grouping = [array[report.keep] for array in grouping] + [gone]
-    return _assemble(signals, others, layout, grouping, rows, n, report, first_row, offset)
+        group = np.cumsum(changes(len(rows), None if group is None else group[report.keep], gone))
+    return _assemble(signals, others, layout, group, rows, n, report, first_row, offset)
 
 
 def _assemble(
     signals: Columns,
     others: Columns,
     layout: Layout,
-    grouping: Sequence[NDArray[Any]],
+    group: IntArray | None,
     rows: IntArray,
     n: int,
     report: MissingReport,
@@ -111,14 +125,14 @@ def _assemble(
     for name, array in (("s", s), ("q", q)):
         if array.ndim > 2:
             raise InputError(
-                f"the rows of {name} are windows already (shape {array.shape[1:]}); leave out the window"
+                f"the rows of {name} are already windows (shape {array.shape[1:]}); do not give a window"
             )
     windows = make_windows(
         len(rows),
         layout.window,
         layout.stride,
         time=time,
-        groups=grouping,
+        group=group,
         max_gap=layout.max_gap,
         offset=offset,
     )
@@ -144,33 +158,32 @@ def _assemble(
         n,
         n - len(rows),
         report,
-        {"time": time, "groups": grouping, "windows": windows, "rows": rows},
+        {"time": time, "group": group, "windows": windows, "rows": rows},
     )
 
 
 def _window_labels(windows: Windows, label: NDArray[Any]) -> NDArray[Any]:
-    """One bad row makes a bad window: the largest class, or True. Text has no order: the last row's."""
+    """The largest label in each window (True if any is); for text, the label of the last row."""
     if label.dtype == np.bool_:
         return windows.any(label)
     return windows.largest(label) if label.dtype.kind in "iuf" else windows.at_last(label)
 
 
 def pinned(layout: Layout, built: Built, columns: Columns) -> Layout:
-    """The layout with whatever was found in these rows written down: time unit, samples a window, gap.
+    """The layout with the time unit, the window in rows and the largest gap as found in these rows.
 
-    A model keeps it, and a stream goes on with it, so that later rows are read
-    just as these were.
+    A model stores it and a stream continues with it, so that later rows are read in the same way.
     """
     if layout.time is not None and layout.time_unit is None:
         layout = replace(layout, time_unit=epoch_unit(columns[layout.time]))
     if layout.window is None:
         return layout
-    time, groups = built.breaks["time"], built.breaks["groups"]
-    window = in_samples(layout.window, time, groups)
-    stride = window if layout.stride is None else in_samples(layout.stride, time, groups, name="stride")
+    time, group = built.breaks["time"], built.breaks["group"]
+    window = in_samples(layout.window, time, group)
+    stride = window if layout.stride is None else in_samples(layout.stride, time, group, name="stride")
     layout = replace(layout, window=window, stride=stride)
     if time is not None and layout.max_gap is None:
-        step = median_step(time, changes(len(time), groups))
+        step = median_step(time, changes(len(time), group))
         nanoseconds = 0 if step is None else round(float(in_seconds(np.asarray([step]))[0]) * GAP_STEPS * 1e9)
         if nanoseconds > 0:
             layout = replace(layout, max_gap=f"{nanoseconds}ns")
@@ -178,10 +191,9 @@ def pinned(layout: Layout, built: Built, columns: Columns) -> Layout:
 
 
 def stacked(arrays: Sequence[NDArray[Any]], names: Sequence[str]) -> NDArray[Any]:
-    """Columns side by side: (rows, columns), or (rows, columns, samples) if each row of a column has samples.
+    """Stack columns: (rows, columns), or (rows, columns, samples) if each row of a column has samples.
 
-    A single array is taken as it is. If it has one axis of values a row, these are columns where they are few,
-    and the samples of one channel where they are many.
+    A single array with fewer than 16 values per row holds columns; with more, the samples of one channel.
 
     >>> stacked([np.zeros((5, 60)), np.ones((5, 60))], ["PS1", "PS2"]).shape
     (5, 2, 60)
@@ -194,14 +206,14 @@ def stacked(arrays: Sequence[NDArray[Any]], names: Sequence[str]) -> NDArray[Any
     if len(shapes) > 1:
         odd = next(i for i, array in enumerate(arrays) if array.shape[1:] != arrays[0].shape[1:])
         raise InputError(
-            f"columns of one input must have rows of one shape: {names[0]!r} has {arrays[0].shape[1:]} "
+            f"all columns of an input must have the same shape per row: {names[0]!r} has {arrays[0].shape[1:]} "
             f"and {names[odd]!r} has {arrays[odd].shape[1:]}"
         )
     return np.stack(arrays, axis=1)
 
 
 def names_of(names: Sequence[str], array: NDArray[Any]) -> tuple[str, ...]:
-    """The names of the columns or channels; those of one array of several columns are its places.
+    """The names of the columns or channels; the columns of a single array are numbered.
 
     >>> names_of(["s"], np.zeros((5, 3))), names_of(["a", "b"], np.zeros((5, 2)))
     (('s[0]', 's[1]', 's[2]'), ('a', 'b'))
@@ -212,7 +224,7 @@ def names_of(names: Sequence[str], array: NDArray[Any]) -> tuple[str, ...]:
 
 
 def combined_context(columns: Columns) -> NDArray[Any]:
-    """One label per row from several columns; a single column stays as it is.
+    """Combine several columns into one label per row; a single column is returned unchanged.
 
     >>> combined_context({"material": np.array([1, 2]), "feed": np.array([0.5, 0.25])})
     array(['material=1, feed=0.5', 'material=2, feed=0.25'], dtype='<U21')
@@ -229,7 +241,7 @@ def combined_context(columns: Columns) -> NDArray[Any]:
 
 
 def _written(value: Any) -> str:
-    # 1 and 1.0 are one regime, whichever way a file stores them.
+    # Whether a file stores 1 or 1.0, the context is the same.
     return f"{value:.15g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
@@ -238,21 +250,21 @@ def _context(others: Columns, layout: Layout, time: NDArray[Any] | None) -> NDAr
     for name, array in parts.items():
         if array.ndim != 1:
             raise InputError(
-                f"context {name!r} has shape {array.shape}; choose a part of it, like '{name}[0]'"
+                f"context {name!r} has shape {array.shape}; select one column of it, e.g. '{name}[0]'"
             )
     if layout.context_blocks is not None and time is not None:
         parts["block"] = context_blocks(time, layout.context_blocks)
     return combined_context(parts) if parts else None
 
 
-def _grouping(others: Columns, layout: Layout, broken: IntArray | None) -> list[NDArray[Any]]:
-    """What a window may not cross: groups, contexts (a window has one regime) and files."""
+def _segment_ids(others: Columns, layout: Layout, broken: IntArray | None) -> IntArray | None:
+    """A number per row that changes where a window may not continue: at a new group, context or file."""
     names = [name for name in (layout.group, *(layout.context or ())) if name is not None]
-    several = [others[name] for name in dict.fromkeys(names)]
     bad = [name for name in names if others[name].ndim != 1]
     if bad:
-        raise InputError(f"group and context need one value a row; {quoted(bad)} has more")
-    return several if broken is None else [*several, broken]
+        raise InputError(f"group and context need one value per row; {quoted(bad)} has more")
+    columns = [others[name] for name in names] + ([] if broken is None else [broken])
+    return np.cumsum(changes(len(columns[0]), *columns)) if columns else None
 
 
 __all__ = ["FILE", "Built", "build_pairs", "combined_context", "pinned", "stacked"]

@@ -1,4 +1,4 @@
-"""Pairs from two sources with a clock each."""
+"""Pairs from two sources with their own times."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ Source = PathLike | list[PathLike]
 
 @dataclass(frozen=True)
 class TwoClocks:
-    """Pairs at the times of s, the rows of s that each begins and ends at, and the alignment."""
+    """Pairs at the times of s, the first and last row of s of each, and the alignment."""
 
     pairs: Pairs
     layout: Layout
     alignment: Alignment
     first: IntArray
     last: IntArray
-    means: dict[str, Any] = field(default_factory=dict)  # what filled gaps, by ``s:name`` and ``q:name``
+    means: dict[str, Any] = field(
+        default_factory=dict
+    )  # used for missing values, by ``s:name`` and ``q:name``
 
 
 def read_two_clocks(
@@ -48,18 +50,31 @@ def read_two_clocks(
     time_q: str | None = None,
     means: Mapping[str, Any] | None = None,
 ) -> TwoClocks:
-    """Pairs from a source of s and a source of q, brought to the clock of s.
+    """Read s and q from two sources, and align q to the times of s.
 
-    Both have the layout's ``time`` column (that of q may be called ``time_q``);
-    it is never one of the inputs, so that ``s="*"`` means all the rest. Context,
-    group, id and label are taken from the source that has them, s first. See
-    :func:`coad.data.align` for ``how`` and ``tolerance``. Missing values are dealt
-    with on each clock before the two are brought together; under
-    ``missing="mean"`` they are filled with ``means`` if given (those of the
-    result on the training data), else with the means of these rows.
+    Parameters
+    ----------
+    s_source, q_source : path or list of paths
+        Files of s and of q.
+    layout : Layout
+        Needs ``time``. The time column is never an input, so ``s="*"`` means all other columns.
+        Context, group, id and label are read from the source that has them, first from s. Missing
+        values are handled in each source before the alignment.
+    how, tolerance
+        As for :func:`coad.data.align`.
+    time_q : str, optional
+        Time column of ``q_source``, if it has another name.
+    means : mapping, optional
+        Values for missing ones under ``missing="mean"``: the ``means`` of an earlier result
+        (default: the means of these rows).
+
+    Returns
+    -------
+    TwoClocks
+        With ``pairs``, the resolved ``layout``, the ``alignment`` and the ``means``.
     """
     if layout.time is None:
-        raise InputError("two clocks need the time column of each source; name it")
+        raise InputError("two sources need a time column each; name it")
     clock_s, clock_q = layout.time, time_q or layout.time
     names_s, names_q = _names(s_source), _names(q_source)
     check_columns(names_s, [clock_s], where=str(s_source))
@@ -84,7 +99,7 @@ def read_two_clocks(
     side_s, rows_s, means_s = _one_side(s_source, inputs_s, of_s, clock_s, layout, _of_side(means, "s"))
     side_q, _, means_q = _one_side(q_source, inputs_q, of_q, clock_q, layout, _of_side(means, "q"))
     alignment = align(side_s[clock_s], side_q[clock_q], how, tolerance=tolerance)
-    # The two sources may use the same names: while their columns are together, the inputs carry their side.
+    # The two sources may use the same names, so the inputs are prefixed while they are in one table.
     columns = {clock_s: alignment.take_s(side_s[clock_s])}
     columns |= {name: alignment.take_s(side_s[name]) for name in of_s}
     columns |= {name: alignment.take_nearest_q(side_q[name]) for name in of_q}
@@ -100,7 +115,7 @@ def read_two_clocks(
         missing="error",
     )
     rows = rows_s[alignment.rows_s]
-    # Rows on the two sides of a dropped one are not neighbours: no window may hold both.
+    # No window may span a dropped row.
     built = build_pairs(columns, together, broken=np.cumsum(np.diff(rows, prepend=rows[:1]) > 1))
     check_windows(built, together)
     found = pinned(together, built, columns)
@@ -119,12 +134,12 @@ def _inputs(patterns: Any, names: list[str], side: str, taken: set[str], where: 
     chosen = chosen_columns(patterns, names, what=f"column of {side}", where=where)
     inputs = [name for name in chosen if name not in taken]
     if not inputs:
-        raise InputError(f"no columns are left for {side} in {where!r} beside time, context, group and label")
+        raise InputError(f"{where!r} has no columns for {side} other than time, context, group and label")
     return inputs
 
 
 def _of_side(means: Mapping[str, Any] | None, side: str) -> dict[str, Any] | None:
-    """The means of one input, by plain names."""
+    """The means of one input, without the prefix."""
     if means is None:
         return None
     return {name[2:]: value for name, value in means.items() if name.startswith(f"{side}:")}
@@ -138,7 +153,7 @@ def _one_side(
     layout: Layout,
     means: dict[str, Any] | None,
 ) -> tuple[dict[str, NDArray[Any]], IntArray, dict[str, Any]]:
-    """One source's columns without missing values, the source rows that they stand for, the means used."""
+    """The columns of one source without missing values, their source rows, and the means used."""
     columns = read_columns(source, [*inputs, *describing, clock], categories=[*describing, clock])
     columns[clock] = parse_time(columns[clock], unit=layout.time_unit, name=clock)
     rule = "drop" if layout.missing == "drop" else "error"

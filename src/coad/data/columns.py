@@ -1,4 +1,4 @@
-"""Column names: chosen by name, glob or ``/regular expression/``, and never in both inputs."""
+"""Select columns by name, glob or ``/regular expression/``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,23 @@ from coad.exceptions import InputError
 def select_columns(
     names: Sequence[str], patterns: str | Iterable[str], *, what: str = "column", where: str = ""
 ) -> list[str]:
-    """Names that the patterns choose, in the order of the patterns, then of the file.
+    """Select column names by patterns.
 
-    A pattern is a name, a glob (``vib_*``) or a regular expression between
-    slashes (``/^vib_[xy]$/``); several may be given as a list or separated by
-    commas. A name that exists is taken as it is, even if it has ``*``, ``[`` or
-    a comma in it. A pattern that matches nothing is an error.
+    Parameters
+    ----------
+    names : sequence of str
+        Existing column names.
+    patterns : str or iterable of str
+        Names, globs (``vib_*``) or regular expressions between slashes (``/^vib_[xy]$/``), as a list
+        or separated by commas. An existing name is taken literally, even if it contains ``*``, ``[``
+        or a comma. A pattern that matches nothing is an error.
+    what, where : str
+        What is selected, and the file, for error messages.
+
+    Returns
+    -------
+    list of str
+        In the order of the patterns, then of ``names``.
 
     >>> names = ["t", "motor_a", "motor_b", "vib_x", "vib_y", "vib_mean"]
     >>> select_columns(names, "motor_*, vib_mean")
@@ -43,7 +54,7 @@ def select_columns(
 
 
 def check_columns(names: Sequence[str], wanted: Iterable[str], *, where: str = "") -> None:
-    """Refuse names that are not there, with the nearest one suggested, and names that are there twice."""
+    """Refuse names that do not exist, suggesting the closest one, and names that exist twice."""
     for name in wanted:
         count = list(names).count(name)
         if count == 0:
@@ -53,7 +64,7 @@ def check_columns(names: Sequence[str], wanted: Iterable[str], *, where: str = "
 
 
 def refuse_overlap(s: Iterable[str], q: Iterable[str]) -> None:
-    """Refuse columns that are in both inputs: such a column coincides with itself.
+    """Refuse columns that are in both inputs, because a column coincides with itself.
 
     >>> refuse_overlap(["motor_a", "vib_x"], ["vib_x", "vib_y"])
     Traceback (most recent call last):
@@ -71,7 +82,7 @@ def refuse_overlap(s: Iterable[str], q: Iterable[str]) -> None:
 
 
 def missing_column(names: Sequence[str], name: str, *, where: str = "") -> InputError:
-    """The error for a name that is not there: says the nearest one, or which there are.
+    """The error for a missing column: suggests the closest name, or lists the existing ones.
 
     >>> str(missing_column(["score_s", "score_q"], "scores_s", where="scores.csv"))
     "no column 'scores_s' in 'scores.csv'; did you mean 'score_s'?"
@@ -81,12 +92,12 @@ def missing_column(names: Sequence[str], name: str, *, where: str = "") -> Input
     if nearest:
         return InputError(f"{message}; did you mean {nearest!r}?")
     if names and all(_is_number(one) for one in names):
-        return InputError(f"{message}; its first line holds numbers: add a line with the column names")
+        return InputError(f"{message}; the first line has numbers; add a header line with column names")
     return InputError(f"{message}; there are {quoted(names)}" if names else f"{message}; there are none")
 
 
 def quoted(names: Sequence[str], limit: int = 8) -> str:
-    """Names for a message, the long tail left out.
+    """Quote names for a message; long lists are shortened.
 
     >>> quoted(["a", "b", "c"], limit=2)
     "'a', 'b' and 1 more"
@@ -101,7 +112,7 @@ def _split(pattern: str, names: Sequence[str]) -> list[str]:
         return [pattern]
     parts: list[str] = []
     for part in pattern.split(","):
-        # A comma within /…/ belongs to the expression: glue it back together.
+        # A comma inside /…/ belongs to the expression, so join the parts again.
         if parts and parts[-1].startswith("/") and not _is_regex(parts[-1]):
             parts[-1] += "," + part.rstrip()
         else:
@@ -133,7 +144,7 @@ def _nothing_matches(names: Sequence[str], pattern: str, what: str, where: str) 
         return InputError(f"{message}; there are {quoted(names)}")
     if not any(sign in pattern for sign in "*?["):
         return missing_column(names, pattern, where=where)
-    # Compare the fixed beginning with beginnings of the same length, so that a glob can be suggested.
+    # Compare the fixed prefix with prefixes of the same length, to suggest a glob.
     stem = re.split(r"[*?\[]", pattern)[0]
     if stem:
         stems = {name[: len(stem)]: None for name in names}

@@ -1,4 +1,4 @@
-"""``Layout``: which columns are what, and how rows become pairs."""
+"""``Layout``: which columns are inputs, context, time and so on, and how rows become pairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coad.data.missing import POLICIES
 from coad.data.windows import one_stride
 from coad.exceptions import InputError
 
-#: Stands for the file that a row came from, where no column has that name.
+#: As a context or group: the file of each row, unless a column has this name.
 FILE = "file"
 
 Patterns = str | Sequence[str]
@@ -20,13 +20,35 @@ Patterns = str | Sequence[str]
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns are s, q, context and so on, and how rows become pairs.
+    """Which columns are inputs, context, time and so on, and how rows become pairs.
 
-    ``s``, ``q`` and ``context`` take names, globs or ``/regular expressions/``
-    (see :func:`coad.data.select_columns`); the others take one name. ``context``
-    and ``group`` may be ``"file"``: each file is then a run of its own.
-    ``window`` and ``stride`` (or ``hop``, the same) are samples or times. Once :meth:`resolved` against
-    a file, it holds plain names only and can be kept with a model as JSON.
+    Parameters
+    ----------
+    s, q : str or sequence of str
+        Columns of the two inputs: names, globs or ``/regular expressions/``; see
+        :func:`coad.data.select_columns`.
+    context : str or sequence of str, optional
+        Columns of the operating regime; ``"file"`` for the file of each row.
+    time : str, optional
+        Time column.
+    id : str, optional
+        Column that identifies rows; copied to the scores.
+    group : str, optional
+        Run or batch ID: rows that share it stay on one side of every split. ``"file"`` for the file.
+    label : str, optional
+        Label column; never used for training.
+    time_unit : {"s", "ms", "us", "ns", "number"}, optional
+        Unit of numeric times; see :func:`coad.data.parse_time`.
+    context_blocks : duration, optional
+        Length of blocks of time that are used as context, e.g. ``"10min"``.
+    window, stride : int or duration, optional
+        Window length and distance between windows, in rows or time (default: single rows; the length).
+    max_gap : duration, optional
+        No window spans a longer time step (default: five median steps).
+    missing : {"error", "drop", "mean", "interpolate"}
+        What to do with missing values.
+    hop : int or duration, optional
+        Another name for ``stride``.
 
     >>> layout = Layout(s="motor_*", q="vib_*").resolved(["motor_a", "vib_x", "vib_y"])
     >>> layout.s, layout.q
@@ -55,22 +77,24 @@ class Layout:
         if self.missing not in POLICIES:
             raise InputError(f"missing must be one of {', '.join(POLICIES)}, not {self.missing!r}")
         if self.stride is not None and self.window is None:
-            raise InputError("a stride was given without a window; give the window's length too")
+            raise InputError("a stride needs a window; give its length too")
         if self.context_blocks is not None and self.time is None:
-            raise InputError("context blocks are blocks of time: name the time column")
+            raise InputError("context blocks need a time column; name it")
         for name in ("s", "q", "context"):
             value = getattr(self, name)
             if isinstance(value, list):
                 object.__setattr__(self, name, tuple(value))
 
     def resolved(self, names: Sequence[str], *, where: str = "") -> Layout:
-        """The same with every pattern turned into names that exist; overlap of s and q is refused."""
+        """The layout with all patterns replaced by existing names; s and q must not overlap."""
         s = chosen_columns(self.s, names, what="column of s", where=where)
         q = chosen_columns(self.q, names, what="column of q", where=where)
         refuse_overlap(s, q)
         shared = shared_parts(s, q, names) if any("[" in name for name in (*s, *q)) else []
         if shared:
-            raise InputError(f"s and q share a part of {quoted(shared)}; each channel belongs to one of them")
+            raise InputError(
+                f"s and q select overlapping parts of {quoted(shared)}; each channel belongs to one input"
+            )
         context = None
         if self.context is not None:
             context = chosen_columns(self.context, names, what="context", where=where)
@@ -85,22 +109,22 @@ class Layout:
         return layout
 
     def without_label(self) -> Layout:
-        """The same without the label, for those who must not see it."""
+        """The layout without the label column."""
         return replace(self, label=None)
 
     @property
     def signals(self) -> list[str]:
-        """Names of s and q, once resolved."""
+        """The columns of s and q of a resolved layout."""
         return [*self.s, *self.q]
 
     @property
     def others(self) -> list[str]:
-        """Names of the columns that describe a row, once resolved."""
+        """The context, time, id, group and label columns of a resolved layout."""
         names = [*(self.context or ()), self.time, self.id, self.group, self.label]
         return list(dict.fromkeys(name for name in names if name is not None))
 
     def check_same(self, names: Sequence[str], *, where: str = "") -> None:
-        """Refuse a file that lacks columns of a resolved layout, and name every one that is missing.
+        """Refuse a file that lacks columns of a resolved layout; the error names all of them.
 
         >>> Layout(s=("a", "b"), q=("c",)).check_same(["a", "d"], where="new.csv")
         Traceback (most recent call last):
@@ -136,7 +160,7 @@ class Layout:
 def chosen_columns(
     patterns: Patterns, names: Sequence[str], *, what: str = "column", where: str = ""
 ) -> list[str]:
-    """Like :func:`coad.data.select_columns`, with parts of arrays (``profile[0]``), and ``file`` as a context.
+    """Like :func:`coad.data.select_columns`, but also parts of arrays (``profile[0]``), and ``file`` as a context.
 
     >>> chosen_columns("PS*, profile[0]", ["PS1", "PS2", "profile"])
     ['PS1', 'PS2', 'profile[0]']
@@ -150,7 +174,7 @@ def chosen_columns(
     chosen: dict[str, None] = {}
     for one in asked:
         parts = [part.strip() for part in one.split(",")]
-        # Split at commas only if that sets free a part which stands for itself.
+        # Split at commas only if a part is special; select_columns splits the rest.
         wanted = [part for part in parts if part] if one not in names and special & set(parts) else [one]
         for part in wanted:
             found = [part] if part in special else select_columns(names, part, what=what, where=where)

@@ -1,17 +1,15 @@
-"""MATLAB ``.mat`` files as named arrays whose first axis is the rows.
-
-How variables become columns:
+"""Read MATLAB ``.mat`` files as named arrays; the first axis is the rows.
 
 =============================  ==================================================
 vector (n × 1 or 1 × n)        a column of n rows
 matrix or array                rows along its first axis
-struct array (1 × n)           one row per element, one column per field: a field
-                               that holds vectors becomes an array of n rows
+struct array (1 × n)           one row per element, one column per field; a field
+                               of vectors becomes an array of n rows
 struct (1 × 1)                 one column per field
 =============================  ==================================================
 
-Fields are called ``struct.field``, or just ``field`` if the file holds a single
-struct and nothing else. Files of version 7.3 are HDF5 inside and read by h5py.
+Fields are named ``struct.field``, or ``field`` if the file contains a single struct and nothing
+else. Files of version 7.3 are HDF5 files and need h5py.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ def read_mat(path: Path) -> dict[str, NDArray[Any]]:
         head = file.read(128)
     variables = _read_hdf5(path) if b"MATLAB 7.3" in head or head[:4] == b"\x89HDF" else _read_classic(path)
     if not variables:
-        raise FileError(f"{str(path)!r} holds no variables")
+        raise FileError(f"{str(path)!r} has no variables")
     columns: dict[str, NDArray[Any]] = {}
     for name, value in variables.items():
         if isinstance(value, dict):
@@ -59,7 +57,7 @@ def _read_classic(path: Path) -> dict[str, _Variable]:
             f"cannot read {str(path)!r}: it is truncated, or not a MATLAB file ({error})"
         ) from error
     except Exception as error:
-        # scipy lets zlib's and its own parser's errors through under many names.
+        # A damaged file can raise many other errors in scipy and zlib.
         raise FileError(f"cannot read {str(path)!r}: {error}") from error
     result: dict[str, _Variable] = {}
     for name, value in content.items():
@@ -101,14 +99,14 @@ def _hdf5_value(file: Any, item: Any) -> _Variable:
 
     if isinstance(item, h5py.Group):
         raise InputError(
-            f"{item.name!r} is a struct within a struct, which has no rows; flatten it in MATLAB"
+            f"{item.name!r} is a struct inside a struct, which has no rows; flatten it in MATLAB"
         )
     if item.dtype == h5py.ref_dtype:
-        # A struct array's field, or a cell array: one reference per element.
+        # A field of a struct array, or a cell array: one reference per element.
         return [_hdf5_value(file, file[reference]) for reference in np.asarray(item[()]).ravel()]
     if item.attrs.get("MATLAB_empty", 0):
         return np.empty((0, 0))
-    # MATLAB is column-major: the axes come reversed.
+    # MATLAB is column-major, so the axes are reversed.
     array = np.asarray(item[()]).T
     if item.attrs.get("MATLAB_class", b"") == b"char":
         return np.array(["".join(chr(code) for code in row) for row in np.atleast_2d(array)])
@@ -127,7 +125,7 @@ def _column(value: Any, name: str, path: Path) -> NDArray[Any]:
 
 
 def _stacked(items: list[NDArray[Any]], name: str, path: Path) -> NDArray[Any]:
-    """Elements as rows: numbers as a column (an empty one is missing), vectors as a block."""
+    """Stack elements as rows: scalars into a column (empty ones are missing), vectors into a block."""
     sizes = {item.shape for item in items if item.size}
     if not sizes:
         return np.full(len(items), np.nan)

@@ -1,4 +1,4 @@
-"""Missing values by an explicit policy: refuse (the default), drop, mean, interpolate."""
+"""Missing values: refuse them (the default), drop rows, fill by the mean, or interpolate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POLICIES = ("error", "drop", "mean", "interpolate")
 
 @dataclass(frozen=True)
 class MissingReport:
-    """What was missing and what was done: ``keep`` are the rows that stay, ``means`` what was filled in."""
+    """Missing values per column, the rows that are kept, and the means that were filled in."""
 
     policy: str
     counts: dict[str, int]
@@ -27,7 +27,7 @@ class MissingReport:
 
     @property
     def n_dropped(self) -> int:
-        """Rows dropped."""
+        """Number of dropped rows."""
         return int((~self.keep).sum())
 
     def __str__(self) -> str:
@@ -48,15 +48,30 @@ def handle_missing(
     first_row: int = 0,
     fillable: bool = True,
 ) -> tuple[dict[str, NDArray[Any]], MissingReport]:
-    """The columns without missing (or infinite) values, and a report.
+    """Apply a policy to missing and infinite values.
 
-    ``"drop"`` removes rows with any missing value; ``"mean"`` fills in the mean
-    of the column, or the one in ``means`` (a model's, from its training data);
-    ``"interpolate"`` draws a straight line in ``time`` (or over row numbers)
-    within each stretch of rows that ``segments`` starts, and repeats the nearest
-    value at the ends of a stretch. ``fillable=False`` says of the columns that
-    they have no mean (contexts, labels), so that no one is told to use it. With
-    ``"drop"`` the caller drops the rows ``~report.keep`` from whatever else it holds.
+    Parameters
+    ----------
+    columns : mapping of str to array
+        Columns of equal length.
+    policy : {"error", "drop", "mean", "interpolate"}
+        ``"drop"`` removes rows with any missing value (``report.keep`` are the others); ``"mean"``
+        fills in the mean of the column; ``"interpolate"`` is linear over time within each segment,
+        and repeats the nearest value at its ends.
+    time : array, optional
+        Time of each row, for interpolation (default: row numbers).
+    segments : array of int, optional
+        First row of each segment.
+    means : mapping, optional
+        The means to fill in: those of the training data.
+    first_row : int
+        Number of the first row, for error messages.
+    fillable : bool
+        False for columns that have no mean (contexts, labels); the error then suggests only to drop.
+
+    Returns
+    -------
+    dict of str to array, MissingReport
 
     >>> columns, report = handle_missing({"a": np.array([1.0, np.nan, 3.0])}, "interpolate")
     >>> columns["a"]
@@ -78,7 +93,7 @@ def handle_missing(
         raise InputError(_refusal(result, bad, first_row, fillable))
     used: dict[str, Any] = {}
     if policy == "mean":
-        # The means of whole columns too: the next file may lack values where this one has them all.
+        # Also for columns without missing values: another file may have some.
         used = (
             dict(means) if means is not None else {name: _mean(array, name) for name, array in result.items()}
         )
@@ -87,7 +102,7 @@ def handle_missing(
             keep &= ~flags.reshape(n, -1).any(axis=1)
         elif policy == "mean":
             if name not in used:
-                raise InputError(f"column {name!r} has missing values, and no mean is known for it")
+                raise InputError(f"column {name!r} has missing values, but its mean is not known")
             result[name] = np.where(flags, np.asarray(used[name]), result[name])
         else:
             result[name] = _interpolated(result[name], flags, time, segments, name)
@@ -95,8 +110,8 @@ def handle_missing(
         if not keep.any():
             worst = max(counts, key=lambda name: counts[name])
             raise InputError(
-                f"every row has a missing value, so that nothing is left to keep; "
-                f"column {worst!r} has the most ({counts[worst]:,}): leave it out, or pass --missing mean"
+                f"every row has a missing value; column {worst!r} has the most ({counts[worst]:,}): "
+                "leave it out, or pass --missing mean"
             )
         result = {name: array[keep] for name, array in result.items()}
     return result, MissingReport(policy, counts, keep, used)
@@ -104,7 +119,7 @@ def handle_missing(
 
 def _bad(array: NDArray[Any]) -> BoolArray | None:
     if array.dtype.kind == "f":
-        # A sum is finite only if every term is (or an overflow, which the second look clears up).
+        # Fast check: if the sum is finite, so are all values. The sum may also overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(array.sum()):
                 return None
@@ -139,7 +154,7 @@ def _mean(array: NDArray[Any], name: str) -> Any:
         return None if array.dtype.kind not in "iub" else float(array.mean())
     finite = np.isfinite(array)
     if not finite.any():
-        raise InputError(f"column {name!r} has no values at all; leave it out")
+        raise InputError(f"column {name!r} has no values; leave it out")
     return float(array.mean(where=finite, dtype=np.float64))
 
 
@@ -158,8 +173,8 @@ def _interpolated(
             continue
         if missing.all():
             raise InputError(
-                f"column {name!r} has no value in rows {start:,} to {end - 1:,}, so that there is nothing to "
-                "interpolate from; pass --missing drop or --missing mean"
+                f"column {name!r} has no value in rows {start:,} to {end - 1:,}, so it cannot be "
+                "interpolated there; pass --missing drop or --missing mean"
             )
         at = x[start:end]
         part[missing] = np.interp(at[missing], at[~missing], part[~missing])

@@ -1,4 +1,4 @@
-"""From an Arrow column to a NumPy array, with an error that names the first bad value."""
+"""Convert Arrow columns to NumPy arrays; errors name the first bad value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coad.exceptions import InputError
 
 
 def to_floats(column: Any, name: str, *, first_row: int = 0, where: str = "") -> NDArray[Any]:
-    """Numbers as float64 (float32 stays), missing ones as NaN; text where all of it reads as numbers."""
+    """Convert to float64 (float32 is kept), missing values to NaN; text must be readable as numbers."""
     column = _plain(column)
     kind = column.type
     if pa.types.is_null(kind):
@@ -29,22 +29,22 @@ def to_floats(column: Any, name: str, *, first_row: int = 0, where: str = "") ->
         return _values(column, np.nan)
     if pa.types.is_boolean(kind):
         column = pc.cast(column, pa.int8())
-    # Not a safe cast: integers over 2**53 lose digits, which a score or a signal never needs.
+    # Not a safe cast: integers above 2**53 lose digits, which do not matter for signals.
     return _values(pc.cast(column, pa.float64(), safe=False), np.nan)
 
 
 def to_array(column: Any, name: str, *, where: str = "") -> NDArray[Any]:
-    """The column in the nearest NumPy type: numbers, booleans, times, text, or rows of equal length.
+    """Convert to the closest NumPy type: numbers, booleans, times, text, or rows of equal length.
 
-    Missing text is ``""``, a missing number NaN (integers then become float64),
-    a missing time NaT. Never an object array.
+    Missing text becomes ``""``, a missing number NaN (integers become float64), a missing time NaT.
+    The result is never an object array.
     """
     column = _plain(column)
     kind = column.type
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        # Contexts repeat: each distinct text is made once.
+        # Contexts repeat, so each distinct text is converted once.
         coded = pc.dictionary_encode(column)
         texts = np.array([*coded.dictionary.to_pylist(), ""], dtype=str)
         return np.asarray(texts[_values(coded.indices, len(texts) - 1)])
@@ -74,10 +74,10 @@ def holds_numbers(kind: Any) -> bool:
 
 
 def _values(column: Any, missing: Any = None) -> NDArray[Any]:
-    """The values of a number column, not copied unless ``missing`` has to be written in place of nulls.
+    """The values of a numeric column; copied only if nulls are replaced by ``missing``.
 
-    Straight from the buffers, because pyarrow's own conversions import pandas
-    where there is one, which takes longer than most files.
+    The buffers are read directly, because pyarrow's own conversions import pandas, which takes
+    longer than reading most files.
     """
     size, offset = len(column), column.offset
     dtype = np.dtype(column.type.to_pandas_dtype())
@@ -98,7 +98,7 @@ def _plain(column: Any) -> Any:
             column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    # A timezone only says how to print the instant: what is kept is UTC.
+    # Timestamps are stored in UTC; the time zone only matters for display.
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         column = pc.cast(column, pa.timestamp(column.type.unit))
     return column
@@ -131,7 +131,7 @@ def _cast(text: Any) -> Any:
 
 
 def _first_bad(text: Any) -> int:
-    """The first row that is no number, by halving: a part without one casts as a whole."""
+    """The first row that is not a number, by bisection."""
     start, size = 0, len(text)
     while size > 1:
         half = size // 2

@@ -1,4 +1,4 @@
-"""``Pairs``: what two inputs saw, row by row, with what is known about each row."""
+"""``Pairs``: the rows of two inputs, with context, time, group and label."""
 
 from __future__ import annotations
 
@@ -15,19 +15,32 @@ from coad.exceptions import InputError
 if TYPE_CHECKING:
     from coad.data.windows import Windows
 
-#: The fields that hold one value a row.
+#: The fields with one entry per row.
 _PER_ROW = ("s", "q", "context", "time", "id", "group", "label")
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Two inputs of the same events: row i of ``s`` and row i of ``q`` belong together.
+    """Two inputs, row by row: row i of ``s`` and row i of ``q`` belong together.
 
-    ``s`` and ``q`` have the rows as first axis and any shape behind it.
-    ``context`` names each row's operating regime, ``group`` what must not be
-    torn apart by a split (a cut, a patient), ``label`` is for judging only.
-    ``windows`` says which source rows each pair was made of. No field is ever
-    an object array: text is kept as NumPy strings.
+    Parameters
+    ----------
+    s, q : array of shape (n, ...)
+        The two inputs: finite numbers, kept as float32 or float64.
+    context : array of shape (n,), optional
+        Operating regime of each row.
+    time : array of shape (n,), optional
+        Time of each row: dates, epoch times or numbers; see :func:`coad.data.parse_time`.
+    id : array of shape (n,), optional
+        Identifier of each row.
+    group : array of shape (n,), optional
+        Run or batch ID: rows that share it stay on one side of every split.
+    label : array of shape (n,), optional
+        True class of each row; never used for training.
+    s_names, q_names : tuple of str
+        Names of the columns or channels.
+    windows : Windows, optional
+        The source rows of each pair, if the pairs are windows.
 
     >>> pairs = Pairs([1.0, 2.0, 3.0, 4.0], [0.1, 0.2, 0.3, 0.4], group=["a", "a", "b", "b"])
     >>> len(pairs), pairs.s.shape, pairs[1:3].q.tolist()
@@ -79,7 +92,7 @@ class Pairs:
         return len(self.s)
 
     def __getitem__(self, index: Any) -> Pairs:
-        """The rows of a slice, a boolean mask or an array of row numbers (a single number: one row)."""
+        """Select rows by a slice, a boolean mask, an array of row numbers, or one row number."""
         if isinstance(index, (int, np.integer)):
             n = len(self)
             if not -n <= index < n:
@@ -90,7 +103,7 @@ class Pairs:
             index = index.astype(np.int64) if index.size == 0 and index.dtype != np.bool_ else index
             if index.dtype == np.bool_ and index.shape != (len(self),):
                 raise InputError(f"a mask of shape {index.shape} does not fit {len(self):,} rows")
-        # Rows of checked arrays need no second check: fill the fields directly.
+        # The arrays have been checked, so skip __init__.
         part = object.__new__(Pairs)
         for field in fields(Pairs):
             value = getattr(self, field.name)
@@ -107,22 +120,22 @@ class Pairs:
         return f"Pairs({len(self):,} rows, s {self.s.shape[1:]}, q {self.q.shape[1:]}{more})"
 
     def with_context(self, context: ArrayLike | None) -> Pairs:
-        """The same pairs under other contexts."""
+        """A copy with another context."""
         return self._replaced("context", None if context is None else _per_row(context, "context"))
 
     def with_group(self, group: ArrayLike | None) -> Pairs:
-        """The same pairs in other groups, or in none."""
+        """A copy with other groups, or none."""
         return self._replaced("group", None if group is None else _per_row(group, "group"))
 
     def with_names(self, s_names: tuple[str, ...], q_names: tuple[str, ...]) -> Pairs:
-        """The same pairs, the columns of s and q called otherwise."""
+        """A copy with other column names."""
         copy = self[:]
         object.__setattr__(copy, "s_names", tuple(s_names))
         object.__setattr__(copy, "q_names", tuple(q_names))
         return copy
 
     def without_label(self) -> Pairs:
-        """The same pairs without labels: what training may see."""
+        """A copy without labels."""
         return self._replaced("label", None)
 
     def split(
@@ -133,12 +146,24 @@ class Pairs:
         n_blocks: int = 20,
         random_state: RandomState = None,
     ) -> tuple[Pairs, Pairs]:
-        """Training and test pairs.
+        """Split into training and test pairs.
 
-        ``by="group"`` keeps each group on one side; ``by="time"`` cuts the time
-        axis into ``n_blocks`` blocks of about equally many rows and keeps each on
-        one side; ``by="random"`` draws rows. Windows that share source rows with
-        a test window are left out of the training side.
+        Windows that share source rows with a test window are left out of the training side.
+
+        Parameters
+        ----------
+        test_size : float
+            Fraction of the groups, blocks or rows in the test side.
+        by : {"random", "group", "time"}
+            Split rows at random, whole groups, or whole blocks of consecutive time.
+        n_blocks : int
+            Number of blocks of time, with about equally many rows each.
+        random_state : int or Generator, optional
+            For reproducible splits.
+
+        Returns
+        -------
+        train, test : Pairs
 
         >>> pairs = Pairs(np.arange(8.0), np.arange(8.0), group=[0, 0, 1, 1, 2, 2, 3, 3])
         >>> train, test = pairs.split(0.5, by="group", random_state=0)
@@ -158,7 +183,7 @@ class Pairs:
     def folds(
         self, n_folds: int = 5, *, by: str = "random", n_blocks: int = 20, random_state: RandomState = None
     ) -> Iterator[tuple[Pairs, Pairs]]:
-        """``n_folds`` splits in which every row is in the test side exactly once."""
+        """Cross-validation: ``n_folds`` splits as in :meth:`split`; each row is in one test side."""
         units = self._units(by, n_blocks)
         count = int(units.max()) + 1 if len(units) else 0
         if not 2 <= n_folds <= count:
@@ -172,14 +197,14 @@ class Pairs:
     def _sides(self, test: BoolArray) -> tuple[Pairs, Pairs]:
         train = ~test
         if self.windows is not None:
-            # Overlapping windows hold the same samples: a model must not have seen those of the test side.
+            # Training windows must not contain samples of test windows.
             train &= ~self.windows.any(self.windows[test].covered)
             if not train.any():
                 raise InputError("every window shares rows with a test window; split by group or by time")
         return self[train], self[test]
 
     def _units(self, by: str, n_blocks: int) -> IntArray:
-        """For each row the number of the indivisible unit that it belongs to."""
+        """For each row the number of its group, block or row, which is not split."""
         n = len(self)
         if by == "random":
             return np.arange(n)
@@ -211,17 +236,17 @@ def _unit_name(by: str) -> str:
 
 
 def _signal(values: ArrayLike, name: str) -> NDArray[Any]:
-    """Numbers with the rows first, at least two axes, float32 or float64, all finite."""
+    """Check that values are finite numbers; returns float32 or float64 with at least two axes."""
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
         raise InputError(f"{name} must be numbers in rows of equal shape, not {array.dtype} values")
     if array.ndim == 0:
         raise InputError(f"{name} is a single number; it must have one row per pair")
     if array.dtype not in (np.float32, np.float64):
-        # float32 holds 8- and 16-bit samples exactly, in half the memory.
+        # float32 represents 8- and 16-bit integers exactly, in half the memory.
         array = array.astype(np.float32 if array.dtype.itemsize <= 2 else np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        # A sum is finite only if every term is; one that overflowed gets a second look.
+        # Fast check: if the sum is finite, so are all values. The sum may also overflow.
         suspicious = not np.isfinite(array.sum())
     if suspicious and not np.isfinite(array).all():
         bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
@@ -256,17 +281,28 @@ def _time(values: ArrayLike) -> NDArray[Any]:
     return parse_time(array)
 
 
+def take_rows(x: Any, rows: IntArray) -> Any:
+    """Rows of an array, a pandas or a Polars DataFrame, by number.
+
+    >>> take_rows(np.arange(6).reshape(3, 2), np.array([0, 2])).tolist()
+    [[0, 1], [4, 5]]
+    """
+    if hasattr(x, "iloc"):
+        return x.iloc[rows]
+    return x[rows] if hasattr(x, "shape") else np.asarray(x)[rows]
+
+
 def unpacked(
     s: Any, q: Any = None, context: Any = None, group: Any = None, time: Any = None
 ) -> tuple[Any, Any, Any, Any, Any]:
-    """The parts of a :class:`Pairs` that stands in the place of s and q; what was given goes first.
+    """The parts of a :class:`Pairs` that was passed in place of s and q.
 
     Parameters
     ----------
     s, q
-        The two inputs, or one ``Pairs`` and nothing.
+        The two inputs; or a ``Pairs`` and None.
     context, group, time
-        What is known of each row; taken from the ``Pairs`` where it is None.
+        Taken from the ``Pairs`` if None.
 
     Returns
     -------

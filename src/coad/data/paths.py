@@ -1,4 +1,4 @@
-"""Which files a user means, and what kind each one is."""
+"""Find data files by path, folder or glob, and recognise their format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coad.exceptions import FileError
 
 PathLike = Union[str, "os.PathLike[str]"]
 
-#: Suffix → kind. A compressed CSV keeps its inner suffix (``scores.csv.gz``).
+#: Suffix → format. For a compressed file the inner suffix counts (``scores.csv.gz``).
 KINDS = {
     ".csv": "csv",
     ".tsv": "csv",
@@ -29,7 +29,7 @@ KINDS = {
     ".mat": "mat",
 }
 
-#: The kinds that are tables of rows and can be read a batch at a time.
+#: The formats that are tables.
 TABLE_KINDS = ("csv", "parquet", "arrow")
 
 _COMPRESSED = (".gz", ".bz2", ".zst")
@@ -43,11 +43,18 @@ _MAGIC = {
 
 
 def find_files(source: PathLike | Iterable[PathLike]) -> list[Path]:
-    """Files meant by a path, a folder, a glob, or several of these, in a stable order.
+    """Find the files of a path, a folder, a glob, or several of these.
 
-    A folder stands for the data files in it and below it; within one folder or
-    glob the order is by name, with numbers in names read as numbers
-    (``part-2`` before ``part-10``).
+    Parameters
+    ----------
+    source : path or iterable of paths
+        A folder stands for all data files in it and in its subfolders.
+
+    Returns
+    -------
+    list of Path
+        Within a folder or glob sorted by name; numbers in names are compared as numbers (``part-2``
+        before ``part-10``).
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -68,7 +75,7 @@ def find_files(source: PathLike | Iterable[PathLike]) -> list[Path]:
     if path.is_dir():
         inside = [one for one in path.rglob("*") if one.is_file() and _is_data(one, path)]
         if not inside:
-            raise FileError(f"folder {text!r} holds no data files ({', '.join(sorted(KINDS))})")
+            raise FileError(f"folder {text!r} has no data files ({', '.join(sorted(KINDS))})")
         return sorted(inside, key=_natural_order)
     if has_magic(text):
         matched = [Path(one) for one in glob(os.path.expanduser(text), recursive=True)]
@@ -84,8 +91,7 @@ def find_files(source: PathLike | Iterable[PathLike]) -> list[Path]:
 def file_kind(path: PathLike) -> str:
     """``"csv"``, ``"parquet"``, ``"arrow"``, ``"npz"``, ``"hdf5"`` or ``"mat"``.
 
-    The suffix decides; a file without a known suffix is recognised by its first
-    bytes, and taken for CSV when they say nothing.
+    By the suffix; without a known suffix, by the first bytes; otherwise CSV.
 
     >>> file_kind("plant.parquet"), file_kind("run.csv.gz")
     ('parquet', 'csv')
@@ -105,7 +111,7 @@ def file_kind(path: PathLike) -> str:
 
 
 def check_not_empty(path: Path) -> None:
-    """Refuse a file that cannot be opened or holds no bytes, before a parser is puzzled by it."""
+    """Refuse a file that is empty or cannot be opened."""
     try:
         size = path.stat().st_size
         with path.open("rb"):
@@ -117,7 +123,7 @@ def check_not_empty(path: Path) -> None:
 
 
 def _is_data(path: Path, root: Path) -> bool:
-    # Spark, Dask and friends leave _SUCCESS, _metadata and hidden files beside the data.
+    # Spark and Dask write _SUCCESS, _metadata and hidden files beside the data.
     if any(part.startswith((".", "_")) for part in path.relative_to(root).parts):
         return False
     suffixes = [suffix.lower() for suffix in path.suffixes]

@@ -1,4 +1,4 @@
-"""``read_pairs``: files or a DataFrame in, :class:`~coad.data.pairs.Pairs` out."""
+"""Read :class:`~coad.data.pairs.Pairs` from files or from a DataFrame."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from coad.exceptions import FileError, InputError
 
 @dataclass(frozen=True)
 class Loaded:
-    """Pairs, the layout with its names resolved, and what happened on the way."""
+    """Pairs, the resolved layout, and details of the reading."""
 
     pairs: Pairs
     layout: Layout
@@ -32,7 +32,7 @@ class Loaded:
 
     @property
     def summary(self) -> str:
-        """The few numbers that matter, in one line."""
+        """The numbers of rows, files, windows and contexts, in one line."""
         pairs = self.pairs
         parts = [f"{self.built.n_rows:,} rows"]
         if len(self.files) > 1:
@@ -47,7 +47,19 @@ class Loaded:
 
 
 def read_pairs(source: Any, layout: Layout) -> Pairs:
-    """Pairs from files (a path, a folder, a glob, or several) or from a DataFrame.
+    """Read pairs from files or from a DataFrame.
+
+    Parameters
+    ----------
+    source : path, list of paths, DataFrame or mapping
+        Files, folders or globs (CSV, Parquet, Arrow, NPZ, HDF5, MATLAB); a pandas or Polars
+        DataFrame; or a mapping of names to arrays.
+    layout : Layout
+        Which columns are inputs, context, time and so on.
+
+    Returns
+    -------
+    Pairs
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "plant.csv"
@@ -65,11 +77,22 @@ def load(
     means: Mapping[str, Any] | None = None,
     on_bad_file: Callable[[Path, FileError], None] | None = None,
 ) -> Loaded:
-    """Like :func:`read_pairs`, with the resolved layout and a summary.
+    """Like :func:`read_pairs`, but also return the resolved layout and a summary.
 
-    ``means`` fill missing values (a model's, under ``missing="mean"``). A file
-    that cannot be read is an error, or, with ``on_bad_file``, reported there and
-    left out.
+    Parameters
+    ----------
+    source, layout
+        As for :func:`read_pairs`.
+    means : mapping, optional
+        Values for missing ones under ``missing="mean"`` (default: the means of these rows).
+    on_bad_file : callable, optional
+        Called with the path and the error of a file that cannot be read, which is left out; without
+        it the error is raised.
+
+    Returns
+    -------
+    Loaded
+        With ``pairs``, ``layout`` and ``summary``.
     """
     if not _is_path(source):
         return _load_frame(source, layout, means)
@@ -90,12 +113,27 @@ def load(
 
 
 def pairs_from_frame(frame: Any, layout: Layout) -> Pairs:
-    """Pairs from a pandas or Polars DataFrame, or a mapping of names to arrays."""
+    """Read pairs from a DataFrame.
+
+    Parameters
+    ----------
+    frame : DataFrame or mapping
+        A pandas or Polars DataFrame, or a mapping of names to arrays.
+    layout : Layout
+        Which columns are inputs, context, time and so on.
+
+    Returns
+    -------
+    Pairs
+
+    >>> pairs_from_frame({"a": [1.0, 2.0], "b": [3.0, 4.0]}, Layout(s="a", q="b"))
+    Pairs(2 rows, s (1,), q (1,))
+    """
     return _load_frame(frame, layout, None).pairs
 
 
 def file_labels(files: Sequence[Path]) -> list[str]:
-    """A short label for each file: its name, with folders only if names repeat.
+    """A short label for each file: its name, with its folder if names repeat.
 
     >>> file_labels([Path("d/valve1/0.csv"), Path("d/valve2/0.csv")])
     ['valve1/0', 'valve2/0']
@@ -113,13 +151,13 @@ def file_labels(files: Sequence[Path]) -> list[str]:
 def read_all(
     files: Sequence[Path], layout: Layout, note: Callable[[Path, FileError], None]
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
-    """Every needed column, and for each row the number of its file."""
+    """Read all columns of the layout, and number the file of each row."""
     names = stored_names(layout)
     categories = [name for name in layout.others if name != FILE or name in names]
     parts: list[dict[str, NDArray[Any]]] = []
     numbers: list[NDArray[np.int64]] = []
     for number, path in enumerate(files):
-        # Gathered by file first, so that a file which turns out bad half-way leaves no rows behind.
+        # Read the whole file first, so that a bad file contributes no rows.
         try:
             batches = list(iter_batches(path, names, batch_rows=None, categories=categories))
         except FileError as error:
@@ -139,14 +177,14 @@ def read_all(
 
 
 def stored_names(layout: Layout) -> list[str]:
-    """Names to read from the files: all but the file itself."""
+    """The columns to read; ``file`` is not a column."""
     return [name for name in dict.fromkeys([*layout.signals, *layout.others]) if name != FILE]
 
 
 def resolve_by_files(
     files: Sequence[Path], layout: Layout, on_bad_file: Callable[[Path, FileError], None] | None
 ) -> Layout:
-    """The layout by the first file that can be opened; the others are checked when they are read."""
+    """Resolve the layout with the columns of the first file that can be opened."""
     for path in files:
         try:
             names = column_names(path)
@@ -164,15 +202,17 @@ def _load_frame(frame: Any, layout: Layout, means: Mapping[str, Any] | None) -> 
         names = {str(name): name for name in frame}
     elif hasattr(frame, "columns") and hasattr(frame, "__getitem__"):
         if len({str(name) for name in frame.columns}) < len(frame.columns):
-            raise InputError("the DataFrame has two columns of the same name; rename one of them")
+            raise InputError("the DataFrame has two columns with the same name; rename one of them")
         names = {str(name): name for name in frame.columns}
     else:
         raise InputError(
-            f"pairs come from paths, a DataFrame or a mapping of arrays, not from {type(frame).__name__}"
+            f"pairs are read from paths, a DataFrame or a mapping of arrays, not from {type(frame).__name__}"
         )
     layout = layout.resolved(list(names))
     if FILE in layout.others and FILE not in names:
-        raise InputError("context or group 'file' means the file of each row, and a DataFrame has none")
+        raise InputError(
+            "context or group 'file' means the file of each row, which a DataFrame does not have"
+        )
     columns = {
         name: _frame_column(frame, names[name], name, name in layout.signals)
         for name in dict.fromkeys([*layout.signals, *layout.others])
@@ -188,7 +228,7 @@ def _load_frame(frame: Any, layout: Layout, means: Mapping[str, Any] | None) -> 
 
 
 def _frame_column(frame: Any, key: Any, name: str, numeric: bool) -> NDArray[Any]:
-    """A column of anything that looks like a DataFrame, by way of Arrow where it offers that."""
+    """A column of a DataFrame as an array, converted by Arrow unless it is numeric already."""
     import pyarrow as pa
 
     from coad.data.numbers import to_array, to_floats
@@ -199,14 +239,15 @@ def _frame_column(frame: Any, key: Any, name: str, numeric: bool) -> NDArray[Any
     try:
         column = series.to_arrow() if hasattr(series, "to_arrow") else pa.array(series, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
-        raise InputError(f"column {name!r} holds values of mixed types ({error})") from error
+        raise InputError(f"column {name!r} has values of mixed types ({error})") from error
     return to_floats(column, name) if numeric else to_array(column, name)
 
 
 def check_windows(built: Built, layout: Layout) -> None:
+    """Raise an error if no window fits."""
     if layout.window is not None and not len(built.pairs):
         known = built.breaks
-        refuse_no_windows(known["windows"], known["time"], known["groups"], layout.max_gap)
+        refuse_no_windows(known["windows"], known["time"], known["group"], layout.max_gap)
 
 
 def _is_path(source: Any) -> bool:

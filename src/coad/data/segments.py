@@ -1,8 +1,7 @@
-"""Unbroken stretches of rows: where a file, a group or the clock goes on without a gap."""
+"""Segments: runs of rows without a change of group and without a gap in time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from coad._typing import BoolArray, IntArray
 from coad.data.times import Duration, format_duration, parse_duration, same_scale
 from coad.exceptions import InputError
 
-#: Without a stated limit, a step longer than this many median steps is a gap.
+#: Default limit: a time step longer than this many median steps is a gap.
 GAP_STEPS = 5.0
 
 
@@ -20,24 +19,23 @@ def segment_starts(
     n: int,
     *,
     time: NDArray[Any] | None = None,
-    groups: Iterable[ArrayLike] = (),
+    group: ArrayLike | None = None,
     max_gap: Duration | None = None,
     name: str = "time",
 ) -> IntArray:
-    """The first row of each unbroken stretch of rows.
+    """The first row of each segment.
 
-    A stretch ends where any of ``groups`` changes, and where the clock makes a
-    step longer than ``max_gap`` (default: five times the median step). Within a
-    group, time must rise from row to row.
+    A segment ends where ``group`` changes, and at a time step longer than ``max_gap`` (default:
+    five times the median step). Within a group, time must increase from row to row.
 
-    >>> segment_starts(6, groups=[["a", "a", "a", "b", "b", "b"]])
+    >>> segment_starts(6, group=["a", "a", "a", "b", "b", "b"])
     array([0, 3])
     >>> segment_starts(6, time=np.array([0.0, 1, 2, 3, 60, 61]))
     array([0, 4])
     """
     if n == 0:
         return np.empty(0, dtype=np.int64)
-    breaks = changes(n, groups)
+    breaks = changes(n, group)
     if time is not None:
         check_clock(time, breaks, name=name)
         if n > 1:
@@ -45,20 +43,22 @@ def segment_starts(
     return np.flatnonzero(breaks)
 
 
-def changes(n: int, groups: Iterable[ArrayLike]) -> BoolArray:
-    """Rows that start a new group in any of the columns; the first row always does."""
+def changes(n: int, *columns: ArrayLike | None) -> BoolArray:
+    """Rows at which any of the columns changes its value; the first row always counts."""
     breaks = np.zeros(n, dtype=np.bool_)
     breaks[:1] = True
-    for group in groups:
-        values = np.asarray(group)
+    for column in columns:
+        if column is None:
+            continue
+        values = np.asarray(column)
         if len(values) != n:
-            raise InputError(f"a group column has {len(values):,} rows where there are {n:,}")
+            raise InputError(f"the group column has {len(values):,} rows, but there are {n:,}")
         breaks[1:] |= values[1:] != values[:-1]
     return breaks
 
 
 def gap_limit(time: NDArray[Any], breaks: BoolArray, max_gap: Duration | None) -> Any:
-    """The longest step that is not a gap, in the unit of the time's differences."""
+    """The longest time step that is not a gap, in the unit of the differences of ``time``."""
     if max_gap is not None:
         return same_scale(parse_duration(max_gap, name="max_gap"), time)
     step = median_step(time, breaks)
@@ -70,7 +70,7 @@ def gap_limit(time: NDArray[Any], breaks: BoolArray, max_gap: Duration | None) -
 
 
 def median_step(time: NDArray[Any], breaks: BoolArray | None = None) -> Any:
-    """The median step of the clock within groups; None if there is no step at all."""
+    """The median time step within groups; None if there are no two rows in a group."""
     steps = np.diff(time)
     if breaks is not None:
         steps = steps[~breaks[1:]]
@@ -82,7 +82,7 @@ def median_step(time: NDArray[Any], breaks: BoolArray | None = None) -> Any:
 
 
 def check_clock(time: NDArray[Any], breaks: BoolArray | None = None, *, name: str = "time") -> None:
-    """Refuse times that are missing, go back or repeat, with the first row that does.
+    """Refuse times that are missing, decrease or repeat; the error names the first such row.
 
     >>> check_clock(np.array([0.0, 1.0, 1.0]))
     Traceback (most recent call last):

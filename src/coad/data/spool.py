@@ -1,4 +1,4 @@
-"""Pairs that do not fit in memory: streamed once to flat files on disk, and mapped from there."""
+"""Pairs that do not fit in memory: written to flat files on disk and memory-mapped."""
 
 from __future__ import annotations
 
@@ -27,11 +27,22 @@ def spool_pairs(
     means: Mapping[str, Any] | None = None,
     on_bad_file: Callable[[Path, FileError], None] | None = None,
 ) -> tuple[Pairs, Layout]:
-    """Pairs whose s and q lie on disk (``folder/s.bin``, ``folder/q.bin``, float32), and the settled layout.
+    """Write pairs to disk and return them memory-mapped.
 
-    They are used like any others: ``pairs[rows]`` reads those rows. What
-    describes the rows (context, time, …) is kept in memory. The caller owns the
-    folder and removes it. Row numbers in ``windows`` count over all files.
+    Parameters
+    ----------
+    source, layout, batch_rows, means, on_bad_file
+        As for :func:`coad.data.iter_pairs`.
+    folder : path
+        Where ``s.bin`` and ``q.bin`` (float32) are written; the caller removes it.
+
+    Returns
+    -------
+    Pairs
+        ``pairs[rows]`` reads these rows of s and q from disk; context, time and so on are in memory.
+        Row numbers in ``windows`` count over all files.
+    Layout
+        The resolved layout.
     """
     target = Path(folder)
     describing: dict[str, list[NDArray[Any]]] = {
@@ -40,14 +51,14 @@ def spool_pairs(
     shapes: dict[str, tuple[int, ...]] = {}
     starts: list[NDArray[np.int64]] = []
     n, n_rows, length = 0, 0, 0
-    settled = layout
+    resolved = layout
     try:
         target.mkdir(parents=True, exist_ok=True)
         with (target / "s.bin").open("wb") as file_s, (target / "q.bin").open("wb") as file_q:
             for batch in iter_all_batches(
                 source, layout, batch_rows=batch_rows, means=means, on_bad_file=on_bad_file
             ):
-                settled = batch.layout
+                resolved = batch.layout
                 n_rows = batch.rows_before + batch.rows_read
                 if not len(batch.pairs):
                     continue
@@ -66,7 +77,7 @@ def spool_pairs(
             raise
         raise FileError(f"cannot write to {str(target)!r}: {error.strerror or error}") from error
     if not n:
-        raise InputError("no pairs came out of these files")
+        raise InputError("these files give no pairs")
     joined = {name: joined_parts(parts, name) for name, parts in describing.items() if parts}
     windows = Windows(np.concatenate(starts), length, n_rows) if starts else None
     pairs = Pairs(
@@ -77,7 +88,7 @@ def spool_pairs(
         q_names=names[1],
         windows=windows,
     )
-    return pairs, settled
+    return pairs, resolved
 
 
 def _append(file: IO[bytes], values: NDArray[Any], name: str, shapes: dict[str, tuple[int, ...]]) -> None:

@@ -1,4 +1,4 @@
-"""Pairs a batch at a time, in bounded memory: windows go on across batches, but not across files."""
+"""Pairs batch by batch, in bounded memory: windows span batches, but not files."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Columns = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class PairsBatch:
-    """Some pairs of one file, and the rows of that file at which each begins and ends.
+    """A batch of pairs of one file, and the first and last row of each in that file.
 
-    ``rows_before`` counts the rows of the files before this one, ``rows_read``
-    those of this file so far.
+    ``rows_before`` is the number of rows in the files before, ``rows_read`` the number of rows read
+    from this file so far.
     """
 
     pairs: Pairs
@@ -48,12 +48,26 @@ def iter_pairs(
     means: Mapping[str, Any] | None = None,
     on_bad_file: Callable[[Path, FileError], None] | None = None,
 ) -> Iterator[PairsBatch]:
-    """The pairs of :func:`coad.data.read_pairs`, file by file and batch by batch.
+    """Read pairs file by file and batch by batch, in bounded memory.
 
-    The first batch settles what the layout leaves open (the unit of time, the
-    samples in ``250ms``, what a gap is); give a model's layout to have it
-    settled before. A file that cannot be read is an error, or, with
-    ``on_bad_file``, reported there, and the next file follows.
+    Parameters
+    ----------
+    source : path or list of paths
+        Files, folders or globs.
+    layout : Layout
+        Which columns are what. The time unit, the rows in a window of ``250ms`` and the largest gap
+        are determined from the first batch, unless the layout (a model's) has them.
+    batch_rows : int
+        Rows to read at a time.
+    means : mapping, optional
+        Values for missing ones; required for ``missing="mean"``.
+    on_bad_file : callable, optional
+        Called with the path and the error of a file that cannot be read; without it the error is raised.
+
+    Returns
+    -------
+    iterator of PairsBatch
+        Only batches that have pairs.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "plant.csv"
@@ -74,13 +88,15 @@ def iter_all_batches(
     means: Mapping[str, Any] | None,
     on_bad_file: Callable[[Path, FileError], None] | None,
 ) -> Iterator[PairsBatch]:
-    """Like :func:`iter_pairs`, with the batches in which no window ends: for those who count rows."""
+    """Like :func:`iter_pairs`, but batches without pairs are included, so that all rows are counted."""
     if layout.missing == "interpolate":
         raise InputError(
-            "missing values cannot be interpolated in a stream; pass --missing drop or --missing mean"
+            "missing values cannot be interpolated when reading batch by batch; pass --missing drop or --missing mean"
         )
     if layout.missing == "mean" and means is None:
-        raise InputError("a stream does not know the means of its columns; give those of the model")
+        raise InputError(
+            "missing='mean' needs the means of the columns when reading batch by batch; pass those of the model"
+        )
     files = find_files(source)
     layout = resolve_by_files(files, layout, on_bad_file)
     rows_before = 0
@@ -115,25 +131,25 @@ def _pairs_of_file(
         built = build_pairs(columns, layout, means=means, first_row=first_row, offset=offset)
         layout = pinned(layout, built, columns)
         if layout.window is not None:
-            start, offset = _where_to_go_on(built, layout, offset)
-            # Copies, or the whole batch would stay alive behind its last rows.
+            start, offset = _next_window(built, layout, offset)
+            # Copies: a view of the last rows would keep the whole batch in memory.
             kept = {name: column[start:].copy() for name, column in columns.items()}
             kept = kept if built.n_rows > start else {}
         read = batch.first_row + len(batch)
         yield PairsBatch(built.pairs, path, built.first, built.last, layout, 0, read)
 
 
-def _where_to_go_on(built: Built, layout: Layout, offset: int) -> tuple[int, int]:
-    """The first row that a later window needs, and how many rows after it that window starts."""
+def _next_window(built: Built, layout: Layout, offset: int) -> tuple[int, int]:
+    """The first row to keep for the next window, and the distance from there to its start."""
     rows: IntArray = built.breaks["rows"]
     if not len(rows):
         return built.n_rows, 0
     starts = segment_starts(
-        len(rows), time=built.breaks["time"], groups=built.breaks["groups"], max_gap=layout.max_gap
+        len(rows), time=built.breaks["time"], group=built.breaks["group"], max_gap=layout.max_gap
     )
     begin = int(starts[-1]) + (offset if len(starts) == 1 else 0)
     used = int((built.breaks["windows"].start >= starts[-1]).sum())
     following = begin + used * int(layout.stride or 1)
-    # At least one row stays, to see whether the next one continues it.
+    # Keep at least one row, to see whether the next batch continues the segment.
     start = min(following, len(rows) - 1)
     return int(rows[start]), following - start

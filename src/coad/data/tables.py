@@ -1,4 +1,4 @@
-"""Columns of tables (CSV, Parquet, Arrow) and of array files, whole or in batches of bounded size."""
+"""Columns of tables (CSV, Parquet, Arrow) and array files (NPZ, HDF5, MATLAB), whole or in batches."""
 
 from __future__ import annotations
 
@@ -26,13 +26,22 @@ Columns = dict[str, NDArray[Any]]
 def read_columns(
     path: PathLike | Iterable[PathLike], columns: Sequence[str], *, categories: Collection[str] = ()
 ) -> Columns:
-    """The named columns of a file, or of a folder or glob of files, rows one after the other.
+    """Read columns of one or several files; the rows of the files are concatenated.
 
-    The files are tables (CSV, Parquet, Arrow) or hold named arrays (NPZ, HDF5,
-    MATLAB), where a column may have more than one dimension. Columns are numbers
-    (float64, missing values as NaN), except those in ``categories``, which keep
-    the type that they have (numbers, text, times): use it for contexts, groups
-    and times.
+    Parameters
+    ----------
+    path : path or iterable of paths
+        Tables (CSV, Parquet, Arrow) or files of named arrays (NPZ, HDF5, MATLAB); folders; globs.
+        A column of an array file may have more than one dimension.
+    columns : sequence of str
+        Names of the columns.
+    categories : collection of str
+        Columns that keep their type (numbers, text, times): contexts, groups, times. All others are
+        read as float64, with NaN for missing values.
+
+    Returns
+    -------
+    dict of str to array
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "scores.csv"
@@ -45,7 +54,7 @@ def read_columns(
         raise FileError(f"{_described(path)} has a header but no rows")
     joined = {name: joined_parts([part[name] for part in parts], name) for name in dict.fromkeys(columns)}
     wide = {name: array if name in categories else _wide(array) for name, array in joined.items()}
-    # What comes straight from Arrow's memory is read-only; here the arrays are the caller's own.
+    # Arrays that share memory with Arrow are read-only; the caller gets writable ones.
     return {name: array if array.flags.writeable else array.copy() for name, array in wide.items()}
 
 
@@ -57,11 +66,21 @@ def iter_columns(
     categories: Collection[str] = (),
     on_bad_file: Callable[[Path, FileError], None] | None = None,
 ) -> Iterator[Columns]:
-    """The same columns, a batch of at most ``batch_rows`` rows at a time, in bounded memory.
+    """Like :func:`read_columns`, batch by batch in bounded memory.
 
-    A file that cannot be read ends the iteration with its error; with
-    ``on_bad_file`` it is reported there and the next file follows. Rows read
-    before a file turned out bad have been given out by then.
+    Parameters
+    ----------
+    paths, columns, categories
+        As for :func:`read_columns`.
+    batch_rows : int
+        Largest number of rows in a batch.
+    on_bad_file : callable, optional
+        Called with the path and the error of a file that cannot be read (its rows before the error
+        have been yielded); without it the error is raised.
+
+    Yields
+    ------
+    dict of str to array
     """
     batches = iter_batches(
         paths, columns, batch_rows=batch_rows, categories=categories, on_bad_file=on_bad_file
@@ -80,7 +99,7 @@ def column_names(path: PathLike) -> list[str]:
     ['motor', 'run']
     """
     path = Path(path)
-    return list(read_schema(path).names) if file_kind(path) in TABLE_KINDS else array_names(path)
+    return [name for name, _ in read_schema(path)] if file_kind(path) in TABLE_KINDS else array_names(path)
 
 
 def numeric_columns(path: PathLike) -> list[str]:
@@ -95,12 +114,12 @@ def numeric_columns(path: PathLike) -> list[str]:
     path = Path(path)
     if file_kind(path) not in TABLE_KINDS:
         return numeric_arrays(path)
-    return [column.name for column in read_schema(path) if holds_numbers(column.type)]
+    return [name for name, kind in read_schema(path) if holds_numbers(kind)]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of one file: the columns, the file, and the number of its first row in that file."""
+    """Consecutive rows of one file: the columns, the file, and the number of the first row in it."""
 
     columns: Columns
     path: Path
@@ -118,12 +137,10 @@ def iter_batches(
     categories: Collection[str] = (),
     on_bad_file: Callable[[Path, FileError], None] | None = None,
 ) -> Iterator[Batch]:
-    """Like :func:`iter_columns`, each batch with the file and the rows that it came from.
+    """Like :func:`iter_columns`, with the file and the first row of each batch; float32 is kept.
 
-    Numbers that the file holds in float32 stay so.
-
-    ``batch_rows=None`` is for those who keep every row anyway: batches as large
-    as is quick, and the types of a CSV file's columns judged by all of its rows.
+    ``batch_rows=None`` means large batches, for callers who keep all rows; the types of the columns
+    of a CSV file are then inferred from all rows.
     """
     if batch_rows is not None and batch_rows < 1:
         raise InputError(f"batch_rows must be at least 1, not {batch_rows}")
@@ -165,7 +182,7 @@ def _batches_of_file(
             first_row += rows.num_rows
     except pa.ArrowInvalid as error:
         if first_row:
-            # Rows already given out cannot be taken back; only name the value.
+            # Rows have been yielded already, so the file cannot be read again as text.
             _name_the_bad_value(path, numeric, error)
         yield from _batches_from_text(path, columns, numeric, batch_rows or 1 << 20)
 
@@ -182,7 +199,7 @@ def _numbers(array: NDArray[Any], name: str, where: str) -> NDArray[Any]:
 def _name_the_bad_value(path: Path, numeric: Sequence[str], error: Exception) -> None:
     for name in numeric:
         to_floats(text_column(path, name), name, where=str(path))
-    # Every number reads: then it is a category that starts as numbers and goes on as text.
+    # All numeric columns are valid, so a category starts with numbers and continues with text.
     raise InputError(
         f"{str(path)!r} has a column of mixed types ({error}); quote its values or store it as Parquet"
     ) from error
@@ -191,7 +208,7 @@ def _name_the_bad_value(path: Path, numeric: Sequence[str], error: Exception) ->
 def _batches_from_text(
     path: Path, columns: Sequence[str], numeric: Sequence[str], batch_rows: int
 ) -> Iterator[Batch]:
-    """A CSV whose columns do not convert at once: true/false and padded numbers do, the rest is an error."""
+    """A CSV file with true/false or padded numbers, converted from text; other text is an error."""
     texts = {name: text_column(path, name) for name in columns}
     where = str(path)
     arrays = {
@@ -204,12 +221,12 @@ def _batches_from_text(
 
 
 def joined_parts(parts: Sequence[NDArray[Any]], name: str) -> NDArray[Any]:
-    """Batches as one array; a number in one file and text in another is text."""
+    """Concatenate batches; numbers in one file and text in another become text."""
     if len(parts) == 1:
         return parts[0]
     kinds = {part.dtype.kind for part in parts}
     if "M" in kinds and len(kinds) > 1:
-        raise InputError(f"column {name!r} holds times in one part and something else in another")
+        raise InputError(f"column {name!r} has times in one part and other values in another")
     if "U" in kinds and len(kinds) > 1:
         parts = [part.astype(str) for part in parts]
     shapes = {part.shape[1:] for part in parts}

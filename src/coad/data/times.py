@@ -1,8 +1,7 @@
-"""Time in any usual form, durations such as ``250ms``, and blocks of time as contexts.
+"""Parse times and durations such as ``250ms``, and cut time into blocks.
 
-Time is kept in one of two forms: ``datetime64[ns]`` (UTC) where the values name
-instants, and float64 where they are plain numbers, which are taken as seconds
-whenever a duration is compared with them.
+Times are either ``datetime64[ns]`` (UTC), or float64 for plain numbers, which count as seconds
+where a duration is compared with them.
 """
 
 from __future__ import annotations
@@ -31,18 +30,28 @@ _UNITS_NS = {
     "d": 86_400_000_000_000,
 }
 
-#: Epoch times between 1990 and 2100, by unit: the ranges do not meet.
+#: Epoch times between 1990 and 2100; the ranges of the units do not overlap.
 _EPOCH_START, _EPOCH_END = 631_152_000, 4_102_444_800
 _EPOCH_SCALES = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def parse_time(values: ArrayLike, *, unit: str | None = None, name: str = "time") -> NDArray[Any]:
-    """Times as ``datetime64[ns]`` (UTC), or as float64 if they are plain numbers.
+    """Parse times: dates, ISO 8601 text, epoch times or plain numbers.
 
-    Text is read as ISO 8601. Numbers that all lie between 1990 and 2100 when
-    read as epoch seconds, milli-, micro- or nanoseconds are epoch times; other
-    numbers stay numbers. ``unit`` says it outright: ``"s"``, ``"ms"``, ``"us"``,
-    ``"ns"`` for epoch times, ``"number"`` for plain numbers.
+    Parameters
+    ----------
+    values : array of shape (n,)
+        The times.
+    unit : {"s", "ms", "us", "ns", "number"}, optional
+        Unit of numeric times: epoch times, or ``"number"`` for plain numbers. By default numbers are
+        epoch times if all of them lie between 1990 and 2100 in one of the units.
+    name : str
+        Column name for error messages.
+
+    Returns
+    -------
+    array
+        ``datetime64[ns]`` (UTC), or float64 for plain numbers.
 
     >>> parse_time(["2020-03-09 10:14:33"])
     array(['2020-03-09T10:14:33.000000000'], dtype='datetime64[ns]')
@@ -55,7 +64,7 @@ def parse_time(values: ArrayLike, *, unit: str | None = None, name: str = "time"
     if unit is not None and unit != "number" and unit not in _EPOCH_SCALES:
         raise InputError(f"time unit must be 's', 'ms', 'us', 'ns' or 'number', not {unit!r}")
     if array.ndim != 1:
-        raise InputError(f"column {name!r} has {array.ndim} dimensions; time has one value a row")
+        raise InputError(f"column {name!r} has {array.ndim} dimensions; time needs one value per row")
     if array.dtype.kind == "M":
         return array.astype("datetime64[ns]")
     if array.dtype.kind in "OUST":
@@ -71,7 +80,18 @@ def parse_time(values: ArrayLike, *, unit: str | None = None, name: str = "time"
 
 
 def parse_duration(value: Duration, *, name: str = "duration") -> np.timedelta64:
-    """A length of time: ``250ms``, ``1.5s``, ``10min``, ``2h``, ``1d``; a bare number is seconds.
+    """Parse a duration.
+
+    Parameters
+    ----------
+    value : str, number or timedelta64
+        ``250ms``, ``1.5s``, ``10min``, ``2h`` or ``1d``; a number is in seconds.
+    name : str
+        Name of the option for error messages.
+
+    Returns
+    -------
+    timedelta64[ns]
 
     >>> parse_duration("250ms"), parse_duration("10min")
     (np.timedelta64(250000000,'ns'), np.timedelta64(600000000000,'ns'))
@@ -82,19 +102,17 @@ def parse_duration(value: Duration, *, name: str = "duration") -> np.timedelta64
         match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*([a-zA-Zµμ]*)\s*", str(value))
         scale = _UNITS_NS.get(match[2] or "s") if match else None
         if match is None or scale is None:
-            raise InputError(
-                f"{name} {value!r} is not a length of time; write it like 250ms, 1.5s, 10min or 2h"
-            )
+            raise InputError(f"{name} {value!r} is not a duration; write it like 250ms, 1.5s, 10min or 2h")
         nanoseconds = round(float(match[1]) * scale)
     if nanoseconds <= 0:
-        raise InputError(f"{name} must be longer than nothing, not {value!r}")
+        raise InputError(f"{name} must be positive, not {value!r}")
     if nanoseconds >= 2**63:
-        raise InputError(f"{name} {value!r} is longer than the 292 years that can be counted in nanoseconds")
+        raise InputError(f"{name} {value!r} is longer than 292 years, the limit of nanosecond times")
     return np.timedelta64(nanoseconds, "ns")
 
 
 def parse_length(value: Duration, *, name: str = "window") -> int | np.timedelta64:
-    """A length in samples (a whole number, ``64``) or in time (``250ms``).
+    """Parse a length in rows (``64``) or time (``250ms``).
 
     >>> parse_length("64"), parse_length("1s")
     (64, np.timedelta64(1000000000,'ns'))
@@ -104,15 +122,15 @@ def parse_length(value: Duration, *, name: str = "window") -> int | np.timedelta
     text = str(value).strip()
     if re.fullmatch(r"-?[0-9]+(\.0*)?", text):
         if float(text) < 1:
-            raise InputError(f"{name} must be at least 1 sample, not {text}")
+            raise InputError(f"{name} must be at least 1 row, not {text}")
         return int(float(text))
     if re.fullmatch(r"-?[0-9.]+", text):
-        raise InputError(f"{name} must be a whole number of samples or a time like 250ms, not {text}")
+        raise InputError(f"{name} must be a whole number of rows or a duration like 250ms, not {text}")
     return parse_duration(text, name=name)
 
 
 def format_duration(value: np.timedelta64 | float) -> str:
-    """A duration as a person writes it.
+    """Format a duration.
 
     >>> format_duration(np.timedelta64(50, "ms")), format_duration(90.0), format_duration(600.0)
     ('50ms', '90s', '10min')
@@ -128,11 +146,22 @@ def format_duration(value: np.timedelta64 | float) -> str:
 
 
 def context_blocks(time: ArrayLike, block: Duration, *, group: ArrayLike | None = None) -> NDArray[Any]:
-    """The block of time that each row lies in, as a context for slowly drifting regimes.
+    """Number the block of time of each row, as a context for slow drifts.
 
-    Blocks start at whole multiples of their length since 1970 (or since 0, for
-    plain numbers), so that a row's block does not depend on which other rows were
-    read with it. With ``group``, blocks of different groups are kept apart.
+    Parameters
+    ----------
+    time : array of shape (n,)
+        Time of each row.
+    block : duration
+        Length of a block. Blocks start at multiples of it since 1970 (or 0, for plain numbers), so the
+        block of a row does not depend on the other rows.
+    group : array of shape (n,), optional
+        Rows of different groups are in different blocks.
+
+    Returns
+    -------
+    array of shape (n,)
+        Integers; text if there are groups.
 
     >>> context_blocks([0.0, 599.0, 600.0, 1300.0], "10min")
     array([0, 0, 1, 2])
@@ -151,19 +180,19 @@ def context_blocks(time: ArrayLike, block: Duration, *, group: ArrayLike | None 
 
 
 def same_scale(duration: np.timedelta64, time: NDArray[Any]) -> Any:
-    """The duration in the unit of the differences of ``time``."""
+    """Convert a duration to the unit of the differences of ``time``."""
     return duration if time.dtype.kind == "M" else float(in_seconds(np.asarray([duration]))[0])
 
 
 def in_seconds(differences: NDArray[Any]) -> FloatArray:
-    """Differences of times as seconds."""
+    """Convert differences of times to seconds."""
     if differences.dtype.kind == "m":
         return np.asarray(differences.astype("timedelta64[ns]").astype(np.int64) / 1e9)
     return differences.astype(np.float64)
 
 
 def epoch_unit(values: ArrayLike) -> str | None:
-    """The unit that numbers are taken in (``"number"`` for plain ones); None for text and dates.
+    """The guessed unit of numeric times (``"number"`` for plain numbers); None for text and dates.
 
     >>> epoch_unit([1583748873000]), epoch_unit([0.5, 1.0]), epoch_unit(["2020-03-09"])
     ('ms', 'number', None)
@@ -186,7 +215,7 @@ def _from_epoch(array: NDArray[Any], unit: str) -> NDArray[Any]:
     if array.dtype.kind != "f":
         return array.astype(np.int64).astype(f"datetime64[{unit}]").astype("datetime64[ns]")
     known = np.isfinite(array)
-    # Whole and fractional parts apart: float64 seconds times 1e9 would round to hundreds of nanoseconds.
+    # Convert whole and fractional parts separately: float64 seconds times 1e9 loses hundreds of nanoseconds.
     whole = np.floor(np.where(known, array, 0.0))
     scale = 10**9 // _EPOCH_SCALES[unit]
     nanoseconds = whole.astype(np.int64) * scale + np.rint(

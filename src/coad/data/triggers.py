@@ -1,8 +1,7 @@
-"""Event windows: a sensitive trigger picks the times at which something may have happened.
+"""Triggers: find candidate events in a signal, and cut windows around them.
 
-The paper's accelerator data were taken this way (section on RF stations): any
-relative change of 0.5 % acquires a window, which covers the 8 seconds before the
-end of the event.
+The paper's accelerator data were taken this way (section on RF stations): a relative change of
+0.5 % triggers a window, which covers the 8 seconds before the end of the event.
 """
 
 from __future__ import annotations
@@ -22,7 +21,13 @@ from coad.exceptions import InputError
 
 @dataclass(frozen=True)
 class Events:
-    """Triggered stretches of rows: the first and the last triggered row of each."""
+    """Triggered events: runs of rows.
+
+    Parameters
+    ----------
+    first, last : array of int
+        First and last triggered row of each event.
+    """
 
     first: IntArray
     last: IntArray
@@ -32,7 +37,18 @@ class Events:
 
 
 def relative_change(signal: ArrayLike, limit: float = 0.005) -> BoolArray:
-    """Rows at which any channel changed by more than ``limit`` of its previous value.
+    """Rows at which any channel changes by more than a fraction of its previous value.
+
+    Parameters
+    ----------
+    signal : array of shape (n,) or (n, channels)
+        Finite values.
+    limit : float
+        The fraction.
+
+    Returns
+    -------
+    array of bool, shape (n,)
 
     >>> relative_change([100.0, 100.1, 101.0, 101.0])
     array([False, False,  True, False])
@@ -40,16 +56,25 @@ def relative_change(signal: ArrayLike, limit: float = 0.005) -> BoolArray:
     values = _channels(signal)
     _check_limit(limit)
     flags = np.zeros(len(values), dtype=np.bool_)
-    # Multiplied out instead of divided, so that a previous value of 0 needs no exception.
+    # Multiplied instead of divided, so that a previous value of 0 is no special case.
     flags[1:] = (np.abs(np.diff(values, axis=0)) > limit * np.abs(values[:-1])).any(axis=1)
     return flags
 
 
 def robust_z(signal: ArrayLike, limit: float = 6.0) -> BoolArray:
-    """Rows at which any channel is more than ``limit`` robust deviations (1.4826 MAD) from its median.
+    """Rows at which any channel is far from its median.
 
-    Where more than half of a channel's values are equal the MAD is 0, and the
-    mean absolute deviation, scaled alike for normal data, stands in for it.
+    Parameters
+    ----------
+    signal : array of shape (n,) or (n, channels)
+        Finite values.
+    limit : float
+        Distance in robust standard deviations (1.4826 MAD). If the MAD of a channel is 0, its mean
+        absolute deviation (times 1.2533) is used.
+
+    Returns
+    -------
+    array of bool, shape (n,)
 
     >>> robust_z([1.0, 2.0, 1.5, 1.2, 90.0, 1.1])
     array([False, False, False, False,  True, False])
@@ -69,7 +94,22 @@ def find_events(
     quiet: Duration = 1,
     group: ArrayLike | None = None,
 ) -> Events:
-    """Triggered rows as events: rows closer than ``quiet`` (samples, or a time) are one event.
+    """Combine triggered rows into events.
+
+    Parameters
+    ----------
+    flags : array of bool
+        Triggered rows.
+    time : array, optional
+        Time of each row; needed if ``quiet`` is a duration.
+    quiet : int or duration
+        Triggered rows that are no further apart belong to one event.
+    group : array, optional
+        Group of each row; an event never spans two groups.
+
+    Returns
+    -------
+    Events
 
     >>> find_events([0, 1, 1, 0, 0, 0, 1], quiet=2)
     Events(first=array([1, 6]), last=array([2, 6]))
@@ -78,7 +118,7 @@ def find_events(
     if not len(rows):
         return Events(rows, rows)
     clock = None if time is None else parse_time(time)
-    between = in_samples(quiet, clock, [] if group is None else [group], name="quiet")
+    between = in_samples(quiet, clock, group, name="quiet")
     new = np.ones(len(rows), dtype=np.bool_)
     new[1:] = np.diff(rows) > between
     if group is not None:
@@ -99,13 +139,35 @@ def event_windows(
     group: ArrayLike | None = None,
     max_gap: Duration | None = None,
 ) -> tuple[Windows, IntArray]:
-    """Windows of ``length`` rows around given times, and which of the times they belong to.
+    """Windows around given times.
 
-    The window's last row is ``after`` rows past the last one that is not later
-    than the time. Times whose window would leave the data, cross a gap or a
-    group, or whose row is older than ``tolerance``, get none. Called once for
-    each of two clocks with the same ``at``, it pairs a slow and a fast input;
-    keep the times that both calls return.
+    To pair a slow and a fast input, call it once for each with the same ``at``, and keep the times
+    that both calls return.
+
+    Parameters
+    ----------
+    at : array
+        Event times.
+    length : int
+        Rows per window.
+    time : array
+        Time of each row.
+    after : int
+        Rows after the event: a window ends this many rows after the last row that is not later than
+        the event.
+    tolerance : duration, optional
+        Largest time between the event and the last row before it.
+    group : array, optional
+        Group of each row; a window never spans two groups.
+    max_gap : duration, optional
+        A longer time step is a gap, which no window spans (default: five median steps).
+
+    Returns
+    -------
+    Windows
+        One for each event whose window fits.
+    array of int
+        The indices of these events in ``at``.
 
     >>> windows, kept = event_windows([2.5, 0.0], 3, time=np.arange(6.0))
     >>> windows.start, kept
@@ -115,15 +177,13 @@ def event_windows(
     instants = parse_time(at, name="event times", unit="number" if clock.dtype.kind == "f" else None)
     if instants.dtype.kind != clock.dtype.kind:
         raise InputError(
-            "the event times and the clock are in different forms; give both as dates or as numbers"
+            "event times and row times have different types; give both as dates or both as numbers"
         )
     if length < 1 or after < 0:
-        raise InputError(
-            f"a window needs a length of at least 1 and after of at least 0, not {length} and {after}"
-        )
-    starts = segment_starts(len(clock), time=clock, groups=[] if group is None else [group], max_gap=max_gap)
+        raise InputError(f"length must be at least 1 and after at least 0, not {length} and {after}")
+    starts = segment_starts(len(clock), time=clock, group=group, max_gap=max_gap)
     if group is not None and len(clock) and (clock[1:] < clock[:-1]).any():
-        raise InputError("times that start again in each group do not tell which group an event is in")
+        raise InputError("times restart in each group, so it is not known to which group an event belongs")
     row = np.searchsorted(clock, instants, side="right") - 1
     last, start = row + after, row + after - length + 1
     fits = (row >= 0) & (start >= 0) & (last < len(clock))

@@ -1,8 +1,7 @@
-"""Windows over rows, with the index kept so that a window's score goes back to its rows."""
+"""Sliding windows over rows, and the scores of windows mapped back to rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +17,17 @@ from coad.exceptions import InputError
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of ``length`` rows, by the row at which each starts, over ``n_rows`` source rows."""
+    """Windows of equal length over rows.
+
+    Parameters
+    ----------
+    start : array of int
+        First row of each window.
+    length : int
+        Rows per window.
+    n_rows : int
+        Number of source rows.
+    """
 
     start: IntArray
     length: int
@@ -41,7 +50,7 @@ class Windows:
         return self.start[:, None] + np.arange(self.length)
 
     def take(self, values: ArrayLike) -> NDArray[Any]:
-        """The values in each window, time last: (rows, channels) becomes (windows, channels, length).
+        """Cut windows out of an array, time last: (rows, channels) becomes (windows, channels, length).
 
         >>> make_windows(5, 3, 2).take([10, 11, 12, 13, 14])
         array([[10, 11, 12],
@@ -53,7 +62,7 @@ class Windows:
         return np.ascontiguousarray(sliding_window_view(array, self.length, axis=0)[self.start])
 
     def at_last(self, values: ArrayLike) -> NDArray[Any]:
-        """The value at the last row of each window: its time, its context."""
+        """The value at the last row of each window."""
         return np.asarray(self._checked(values)[self.last])
 
     def any(self, flags: ArrayLike) -> BoolArray:
@@ -68,10 +77,10 @@ class Windows:
         return np.asarray(sliding_window_view(array, self.length, axis=0)[self.start].max(axis=-1))
 
     def to_rows(self, scores: ArrayLike, *, how: str = "max", fill: float = 0.0) -> FloatArray:
-        """A score for each source row from the scores of the windows that hold it.
+        """Scores of rows from scores of windows.
 
-        ``how`` is ``"max"`` or ``"mean"``. Rows in no window (see :attr:`covered`)
-        get ``fill``.
+        ``how`` is ``"max"`` or ``"mean"`` over the windows that contain the row. Rows in no window
+        (see :attr:`covered`) get ``fill``.
 
         >>> make_windows(6, 3, 2).to_rows([0.2, 0.9])
         array([0.2, 0.2, 0.9, 0.9, 0.9, 0. ])
@@ -87,7 +96,7 @@ class Windows:
             total = self._spread_sum(values)
             return np.where(covered, total / np.maximum(count, 1.0), fill)
         result = np.full(self.n_rows, -np.inf)
-        # For one offset the rows are all different, so that plain assignment takes every maximum.
+        # For one offset all rows are different, so assignment by index loses nothing.
         starts, best = self._distinct(values)
         for offset in range(self.length):
             rows = starts + offset
@@ -108,7 +117,7 @@ class Windows:
         return total
 
     def _distinct(self, values: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Starts without repeats (a resampled set repeats them) and the largest value of each."""
+        """The distinct starts (resampled windows repeat) and the largest value of each."""
         starts, inverse = np.unique(self.start, return_inverse=True)
         best = np.full(len(starts), -np.inf)
         np.maximum.at(best, inverse, values)
@@ -128,27 +137,44 @@ def make_windows(
     stride: Duration | None = None,
     *,
     time: NDArray[Any] | None = None,
-    groups: Iterable[ArrayLike] = (),
+    group: ArrayLike | None = None,
     max_gap: Duration | None = None,
     offset: int = 0,
     hop: Duration | None = None,
 ) -> Windows:
-    """Windows over ``n`` rows that never cross a gap in time or a change of group.
+    """Windows over rows that span no gap in time and no change of group.
 
-    ``length`` and ``stride`` (from the start of one window to that of the next; by
-    default the length; ``hop`` is another word for it) are numbers of samples, or times (``250ms``), which the median step
-    of the clock turns into samples. In each unbroken stretch the first window
-    starts at its first row (``offset`` rows later in the first stretch, for rows
-    that continue a stream).
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    length : int or duration
+        Window length in rows, or a duration such as ``"250ms"``, converted by the median time step.
+    stride : int or duration, optional
+        Distance between the starts of windows (default: ``length``).
+    time : array, optional
+        Time of each row, increasing within each group.
+    group : array, optional
+        Group of each row.
+    max_gap : duration, optional
+        A longer time step is a gap (default: five median steps).
+    offset : int
+        Rows to skip in the first segment, for rows that continue a stream. All other segments
+        start with a window at their first row.
+    hop : int or duration, optional
+        Another name for ``stride``.
 
-    >>> make_windows(10, 4, 2, groups=[["a"] * 5 + ["b"] * 5]).start
+    Returns
+    -------
+    Windows
+
+    >>> make_windows(10, 4, 2, group=["a"] * 5 + ["b"] * 5).start
     array([0, 5])
     """
-    group_list = [np.asarray(group) for group in groups]
     stride = one_stride(stride, hop)
-    samples = in_samples(length, time, group_list, name="window")
-    step = samples if stride is None else in_samples(stride, time, group_list, name="stride")
-    starts = segment_starts(n, time=time, groups=group_list, max_gap=max_gap)
+    samples = in_samples(length, time, group, name="window")
+    step = samples if stride is None else in_samples(stride, time, group, name="stride")
+    starts = segment_starts(n, time=time, group=group, max_gap=max_gap)
     ends = np.append(starts[1:], n)
     if len(starts):
         starts = starts.copy()
@@ -160,47 +186,53 @@ def make_windows(
 
 
 def one_stride(stride: Duration | None, hop: Duration | None) -> Duration | None:
-    """The stride, by either of its two names.
+    """The stride, given by either of its two names.
 
     >>> one_stride(None, "250ms")
     '250ms'
     """
     if stride is not None and hop is not None and stride != hop:
-        raise InputError(f"stride ({stride!r}) and hop ({hop!r}) are the same thing; give one of them")
+        raise InputError(f"stride ({stride!r}) and hop ({hop!r}) mean the same; give one of them")
     return hop if stride is None else stride
 
 
 def refuse_no_windows(
-    windows: Windows, time: NDArray[Any] | None, groups: Iterable[ArrayLike], max_gap: Duration | None
+    windows: Windows, time: NDArray[Any] | None, group: ArrayLike | None, max_gap: Duration | None
 ) -> None:
-    """Say why not a single window fits: too few rows, or too many breaks."""
+    """Raise an error if there are no windows, with the number and length of the segments."""
     if len(windows):
         return
-    starts = segment_starts(windows.n_rows, time=time, groups=groups, max_gap=max_gap)
+    starts = segment_starts(windows.n_rows, time=time, group=group, max_gap=max_gap)
     longest = int(np.diff(np.append(starts, windows.n_rows)).max(initial=0))
     raise InputError(
-        f"no window of {windows.length:,} rows fits: the {windows.n_rows:,} rows fall into "
-        f"{len(starts):,} stretches (a new group, or a gap in time), the longest of {longest:,} rows; "
-        "take a shorter window, or sort the rows by group and time"
+        f"no window of {windows.length:,} rows fits: group changes and time gaps cut the {windows.n_rows:,} rows "
+        f"into {len(starts):,} segments, the longest of {longest:,} rows; "
+        "use a shorter window, or sort the rows by group and time"
     )
 
 
 def in_samples(
-    length: Duration, time: NDArray[Any] | None, groups: Iterable[ArrayLike] = (), *, name: str = "window"
+    length: Duration,
+    time: NDArray[Any] | None,
+    group: ArrayLike | None = None,
+    *,
+    name: str = "window",
 ) -> int:
-    """A length in samples; one given in time is divided by the median step of the clock."""
+    """A length in rows; a duration is divided by the median time step."""
     parsed = parse_length(length, name=name)
     if isinstance(parsed, int):
         return parsed
     if time is None:
         raise InputError(
-            f"{name} {length!r} is a time, but no time column was named; name one, or give a number of rows"
+            f"{name} {length!r} is a duration, but there is no time column; name it, or give a number of rows"
         )
-    step = median_step(time, changes(len(time), groups))
+    step = median_step(time, changes(len(time), group))
     if step is None:
-        raise InputError(f"{name} {length!r} is a time, and a single row does not tell how long a step is")
+        raise InputError(
+            f"{name} {length!r} is a duration, but a single row has no time step; give a number of rows"
+        )
     ratio = float(in_seconds(np.asarray([parsed]))[0] / in_seconds(np.asarray([step]))[0])
     samples = round(ratio)
     if samples < 1:
-        raise InputError(f"{name} {length!r} is shorter than one step of the clock ({format_duration(step)})")
+        raise InputError(f"{name} {length!r} is shorter than one time step ({format_duration(step)})")
     return samples

@@ -1,1 +1,1 @@
-"""Flagged rows as events with a start and an end; why they were flagged; what kind they are."""
+"""Events: runs of flagged rows, explanations of why they were flagged, and kinds of events."""

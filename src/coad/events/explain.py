@@ -1,10 +1,9 @@
-"""Why: which channels, and which stretch of time, made each network speak.
+"""Explain why a row was flagged: attribute each network's output to channels and times.
 
-:func:`explain` shares the difference between a network's logit for a row and for a baseline
-out among the points of the row, by integrated gradients or by Shapley values; either way the
-shares add up to that difference, and how far they miss it is in the result.
-:func:`deletion_test` checks them: replacing what is named important by the baseline must lower
-the confidences more than replacing parts of equal size at random.
+:func:`explain` attributes the difference between the logit of a row and the logit of a baseline to
+the values of the row, by integrated gradients or Shapley values. The attributions add up to that
+difference; ``Attribution.error`` is what is missing. :func:`deletion_test` checks them: replacing the
+most important parts by the baseline must lower the confidences more than replacing random parts.
 """
 
 from __future__ import annotations
@@ -21,8 +20,9 @@ from torch import Tensor
 
 from coad._typing import BoolArray, FloatArray, IntArray, RandomState
 from coad.core.validation import as_generator
-from coad.data.pairs import unpacked
+from coad.data.pairs import Pairs, unpacked
 from coad.exceptions import InputError
+from coad.learned.training.inputs import column_names
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
@@ -32,62 +32,67 @@ __all__ = ["Attribution", "DeletionTest", "Explanation", "deletion_test", "expla
 Array32 = NDArray[np.float32]
 Logit = Callable[[Tensor], Tensor]
 
-_MOST_STEPS = 512
-_POINTS = 8_000_000  # numbers that go through a network at once
+_MOST_STEPS = 512  # of integrated gradients
+_POINTS = 8_000_000  # values that go through a network at once
 
 
 @dataclass(frozen=True)
 class Attribution:
-    """What the points of one input add to its network's logit; positive speaks for an anomaly."""
+    """Attributions for one input; positive values speak for an anomaly.
 
-    values: FloatArray  # of the shape of the input: (n, features), (n, channels, time) or (n, c, h, w)
+    Parameters
+    ----------
+    values : array
+        Attribution of each value, in the shape of the input: (n, features), (n, channels, time) or
+        (n, c, h, w).
+    logit, baseline_logit : array of shape (n,)
+        The network's logit for each row, and for the baseline.
+    names : tuple of str
+        Names of the channels.
+    """
+
+    values: FloatArray
     logit: FloatArray
     baseline_logit: FloatArray
     names: tuple[str, ...]
 
     @property
     def error(self) -> FloatArray:
-        """How far the values of each row are from adding up to logit − baseline logit."""
+        """For each row, the distance of the sum of the attributions from logit − baseline logit."""
         total: FloatArray = self.values.reshape(len(self.values), -1).sum(1)
         return np.abs(total - (self.logit - self.baseline_logit))
 
     @property
     def per_channel(self) -> FloatArray:
-        """(n, channels); of a table, its features."""
+        """Sum over each channel, (n, channels); for a table, each feature."""
         summed: FloatArray = self.values.reshape(*self.values.shape[:2], -1).sum(2)
         return summed
 
     @property
     def per_time(self) -> FloatArray | None:
-        """(n, time) or, of images, (n, h, w); None for a table, which has no time."""
+        """Sum over channels: (n, time), or (n, h, w) for images; None for a table."""
         return None if self.values.ndim == 2 else np.asarray(self.values.sum(1))
 
     @property
     def channel_importance(self) -> FloatArray:
-        """Over all rows: the mean size of each channel's share."""
+        """Mean absolute attribution of each channel over all rows."""
         size: FloatArray = np.abs(self.per_channel).mean(0)
         return size
 
-    @property
-    def time_importance(self) -> FloatArray | None:
-        """Over all rows: the mean size of each moment's share."""
-        each = self.per_time
-        return None if each is None else np.asarray(np.abs(each).mean(0))
-
     def top_channels(self, row: int, count: int = 3) -> list[tuple[str, float]]:
-        """The channels that speak loudest for an anomaly in one row."""
+        """The channels with the largest attributions in one row."""
         shares = self.per_channel[row]
         return [(self.names[i], float(shares[i])) for i in np.argsort(-shares)[:count]]
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """The attributions of both inputs for the same rows."""
+    """Attributions of both inputs for the same rows; ``baseline`` is one scaled row of each."""
 
     s: Attribution
     q: Attribution
     method: str
-    baseline: tuple[FloatArray, FloatArray]  # of one row, scaled
+    baseline: tuple[FloatArray, FloatArray]
 
     def __len__(self) -> int:
         return len(self.s.values)
@@ -95,20 +100,30 @@ class Explanation:
 
 @dataclass(frozen=True)
 class DeletionTest:
-    """By how much log(p_s·p_q) falls when parts of both inputs are replaced by the baseline."""
+    """Decrease of log(p_s·p_q) when parts of both inputs are replaced by the baseline.
 
-    drop: FloatArray  # the parts named important, for each row
-    random_drop: FloatArray  # (n, draws): as many parts drawn at random
+    Parameters
+    ----------
+    drop : array of shape (n,)
+        Decrease for the most important parts.
+    random_drop : array of shape (n, draws)
+        Decrease for as many random parts.
+    fraction : float
+        Fraction of the parts that was replaced.
+    """
+
+    drop: FloatArray
+    random_drop: FloatArray
     fraction: float
 
     @property
     def better(self) -> BoolArray:
-        """Rows in which the named parts matter more than random ones do on average."""
+        """Rows in which the important parts matter more than random ones on average."""
         return np.asarray(self.drop > self.random_drop.mean(1))
 
     @property
     def share(self) -> float:
-        """The share of those rows."""
+        """The fraction of such rows."""
         return float(self.better.mean())
 
 
@@ -126,17 +141,37 @@ def explain(
     random_state: RandomState = 0,
     names: tuple[tuple[str, ...] | None, tuple[str, ...] | None] = (None, None),
 ) -> Explanation:
-    """Attribute the logits of both networks to the channels and moments of their inputs.
+    """Attribute the logits of both networks to the channels and times of their inputs.
 
-    ``s`` and ``q`` hold the rows to explain (the flagged ones, mostly), or one
-    :class:`~coad.data.pairs.Pairs`. ``baseline`` is the row that stands for "nothing there": the
-    training mean (of the row's context), or a pair of rows, scaled, such as
-    :func:`healthy_baseline` gives.
+    Parameters
+    ----------
+    det : CoAD
+        A fitted detector.
+    s, q : array or DataFrame
+        The rows to explain, usually flagged ones; or a :class:`~coad.Pairs` and None.
+    method : {"gradients", "shapley"}
+        Integrated gradients (Sundararajan et al. 2017), or sampled Shapley values of parts of the
+        input.
+    context : array, optional
+        Context of each row.
+    baseline : "mean" or pair of arrays
+        The reference: the training mean (of the row's context), or one scaled row of s and of q, e.g.
+        from :func:`healthy_baseline`.
+    steps : int
+        Steps of the integral; doubled for rows whose attributions miss the sum by more than 1 %.
+    samples : int
+        Random orders for Shapley values.
+    segments : int
+        Parts of each channel for Shapley values: equal segments of time, or patches of an image. In a
+        table each feature is a part.
+    random_state : int or Generator
+        For Shapley values.
+    names : pair of tuples of str
+        Names of the channels of s and q (default: those of the ``Pairs`` or the DataFrame, else numbers).
 
-    ``"gradients"``: integrated gradients (Sundararajan et al. 2017) with ``steps`` steps, doubled
-    for rows whose shares miss the sum by more than 1 %. ``"shapley"``: the mean over ``samples``
-    random orders of what each part adds when it comes in; parts are the features of a table,
-    ``segments`` stretches of time of each channel, or a grid of patches of each channel.
+    Returns
+    -------
+    Explanation
 
     >>> from coad.learned.estimator import CoAD
     >>> rng = np.random.default_rng(0)
@@ -152,8 +187,8 @@ def explain(
     for name, value in (("steps", steps), ("samples", samples), ("segments", segments)):
         if value < 1:
             raise InputError(f"{name} must be 1 or more, not {value}")
-    if getattr(s, "s_names", None) is not None and q is None:
-        names = (names[0] or s.s_names, names[1] or s.q_names)
+    known = (s.s_names, s.q_names) if isinstance(s, Pairs) else (column_names(s), column_names(q))
+    names = (names[0] or known[0], names[1] or known[1])
     sides = _sides(det, s, q, context, baseline)
     rng = as_generator(random_state)
     found = []
@@ -181,11 +216,24 @@ def deletion_test(
     context: Any = None,
     random_state: RandomState = 0,
 ) -> DeletionTest:
-    """Whether the explanation names what matters: delete it, and delete as much at random.
+    """Check an explanation: replace the most important parts by the baseline, then random parts.
 
-    Of the parts of each input (see :func:`explain`), those with the largest shares, a
-    ``fraction`` of all, are replaced by the baseline in both inputs at once; then, ``draws``
-    times, as many parts chosen at random.
+    Parameters
+    ----------
+    det, s, q, context, segments
+        As for :func:`explain`.
+    explanation : Explanation, optional
+        Of the same rows (default: ``explain(det, s, q)``).
+    fraction : float
+        Fraction of the parts that is replaced.
+    draws : int
+        Random choices of parts.
+    random_state : int or Generator
+        For the random parts.
+
+    Returns
+    -------
+    DeletionTest
 
     >>> from coad.learned.estimator import CoAD
     >>> rng = np.random.default_rng(0)
@@ -219,7 +267,7 @@ def deletion_test(
 
 
 def part_numbers(shape: tuple[int, ...], segments: int) -> IntArray:
-    """The part that each point of a row belongs to: a feature, a stretch of a channel, or a patch of it.
+    """Number the part of each value of a row: a feature, a segment of a channel, or a patch of an image.
 
     >>> part_numbers((2, 4), 2)
     array([[0, 0, 1, 1],
@@ -237,7 +285,7 @@ def part_numbers(shape: tuple[int, ...], segments: int) -> IntArray:
 
 
 def _sides(det: CoAD, s: Any, q: Any, context: Any, baseline: Any) -> list[tuple[Array32, Array32, Logit]]:
-    """For each input: its scaled rows, the scaled baseline, and the network's logit."""
+    """For each input: the scaled rows, the scaled baseline, and the network's logit."""
     own = det._only()
     rows_s, rows_q, labels = det._prepared(s, q, unpacked(s, q, context, None, None)[2])
     found: list[tuple[Array32, Array32, Logit]] = []
@@ -245,7 +293,7 @@ def _sides(det: CoAD, s: Any, q: Any, context: Any, baseline: Any) -> list[tuple
         ((rows_s, det.scaler_s_, own.scorer_s), (rows_q, det.scaler_q_, own.scorer_q))
     ):
         scaled = rows if scaler is None else scaler.transform(rows, labels)
-        base = np.zeros(rows.shape[1:], dtype=np.float32)  # the training mean, once scaled
+        base = np.zeros(rows.shape[1:], dtype=np.float32)  # the training mean after scaling
         if baseline != "mean":
             base = np.asarray(baseline[number], dtype=np.float32)
             if base.shape != rows.shape[1:]:
@@ -253,16 +301,31 @@ def _sides(det: CoAD, s: Any, q: Any, context: Any, baseline: Any) -> list[tuple
                     f"the baseline of {'sq'[number]} has shape {base.shape}, but a row has {rows.shape[1:]}"
                 )
         elif scaler is None:
-            raise InputError("this model does not scale its inputs: pass baseline=(row of s, row of q)")
+            raise InputError("this model does not scale its inputs; pass baseline=(row of s, row of q)")
         found.append((scaled, base, scorer.logit))
     return found
 
 
 def healthy_baseline(det: CoAD, s: Any, q: Any = None, context: Any = None) -> tuple[FloatArray, FloatArray]:
-    """The median of the rows that are not flagged, scaled: a baseline for :func:`explain`."""
+    """The median of the rows that are not flagged, as a baseline for :func:`explain`.
+
+    Parameters
+    ----------
+    det : CoAD
+        A fitted detector.
+    s, q : array or DataFrame
+        Rows, most of them normal; or a :class:`~coad.Pairs` and None.
+    context : array, optional
+        Context of each row.
+
+    Returns
+    -------
+    tuple of arrays
+        One scaled row of s and one of q.
+    """
     quiet = ~det.predict(s, q, context)
     if not quiet.any():
-        raise InputError("every row is flagged, so there is no healthy row to take as a baseline")
+        raise InputError("every row is flagged, so there are no normal rows for a baseline")
     rows_s, rows_q, labels = det._prepared(s, q, unpacked(s, q, context, None, None)[2])
     labels = None if labels is None else labels[quiet]
     medians = [
@@ -290,7 +353,7 @@ def _log_p(logit: FloatArray) -> FloatArray:
 
 
 def _integrated(logit: Logit, rows: Array32, base: Array32, steps: int) -> FloatArray:
-    """Integrated gradients, with more steps for the rows that need them."""
+    """Integrated gradients, with more steps for rows whose attributions miss the sum."""
     values = np.zeros(rows.shape)
     wanted = _values(logit, rows) - _values(logit, base[None])[0]
     todo = np.arange(len(rows))
@@ -305,7 +368,7 @@ def _integrated(logit: Logit, rows: Array32, base: Array32, steps: int) -> Float
 
 
 def mean_gradient(logit: Logit, rows: Array32, base: Array32, steps: int) -> FloatArray:
-    """The mean of the gradient along the straight line from the baseline to each row (midpoint sums)."""
+    """The mean gradient on the line from the baseline to each row (midpoint rule)."""
     mean = np.zeros(rows.shape)
     for part in _blocks(rows):
         away = torch.from_numpy(np.ascontiguousarray(rows[part] - base))
@@ -319,7 +382,7 @@ def mean_gradient(logit: Logit, rows: Array32, base: Array32, steps: int) -> Flo
 def _shapley(
     logit: Logit, rows: Array32, base: Array32, parts: IntArray, samples: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Parts come in one after the other, in random orders and their reverses."""
+    """Sampled Shapley values: parts are added in random orders and in their reverses."""
     count = int(parts.max()) + 1
     shares = np.zeros((len(rows), count))
     order = rng.permutation(count)
@@ -337,6 +400,7 @@ def _shapley(
 
 
 def by_part(values: FloatArray, parts: IntArray) -> FloatArray:
+    """Sum the values of each row over each part."""
     flat = values.reshape(len(values), -1)
     number = parts.ravel()
     order = np.argsort(number, kind="stable")
@@ -345,7 +409,7 @@ def by_part(values: FloatArray, parts: IntArray) -> FloatArray:
 
 
 def _deleted(rows: Array32, base: Array32, parts: IntArray, chosen: IntArray) -> Array32:
-    """Each row with its chosen parts replaced by the baseline."""
+    """Rows with the chosen parts replaced by the baseline."""
     gone = np.zeros((len(rows), int(parts.max()) + 1), dtype=bool)
     np.put_along_axis(gone, chosen, True, axis=1)
     return np.where(gone[:, parts], base, rows)

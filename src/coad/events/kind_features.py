@@ -1,16 +1,16 @@
-"""What describes an event for sorting it into kinds.
+"""Features of an event for clustering events into kinds.
 
-A network that is trained to say yes or no keeps little about *what kind* of yes it is: on the simulated RF
-station its last layer, and its convolutions, hardly separate the kinds. Its gradient says where it
-looks, and what is to be seen there tells the kinds apart. No label is needed. So an input is described
+A network that is trained to detect anomalies keeps little information on their kind: on the simulated RF
+station neither its last layer nor its convolutions separate the kinds. But its gradient shows which
+channels and times matter, and the signal there separates them. No labels are needed. The features are
 
-- by which channels the network looks at, and
-- of windows, by their course: the combination of channels that the network looks at, once as it is and
-  once weighted by when the network looks. Its shape, which shapes it fits, and its values.
-  Of tables and images, by the share of each part in the logit, and the direction of the last layer.
+- for windows: the weights of the channels in the gradient; and the time course of that combination of
+  channels, as it is and weighted by the gradient over time: its shape, how well simple shapes fit it,
+  and its values;
+- for tables and images: the attribution of each part, and the direction of the last layer.
 
-All numbers are free of units and of about the same size. They depend on one row only. There are more of
-them than are needed: :mod:`coad.events.kinds` keeps the combinations on which both inputs agree.
+All features are dimensionless, of similar size, and depend on one row only. Many are redundant:
+:mod:`coad.events.kinds` keeps the combinations that are correlated between the two inputs.
 """
 
 from __future__ import annotations
@@ -30,22 +30,37 @@ if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
     from coad.learned.training.model import Scorer
 
-#: One row of numbers per event, of s and of q.
+#: Features of s and of q, one row per event.
 Features: TypeAlias = tuple[FloatArray, FloatArray]
 
-_STEPS = 32  # gradients between nothing and the row; with fewer, large events are described badly
-_POINTS = 100  # longer windows are averaged down
-_VALUES = 50  # of a course that are kept
-_VALUE_SIZE = 0.25  # so that many values, neighbours alike, do not drown the other numbers
-_SHORTEST = 8  # a shorter window has no shape worth the name
-_PARTS = 16  # patches of a channel of an image
-_PLACES = 33  # where a fitted shape may begin
-_CUTS = (4, 8)  # of a course that jumps again and again
-_LEFT = 0.003  # of a course's variance that a fit cannot be expected to explain
+_STEPS = 32  # gradients between the baseline and the row; fewer are inaccurate for large events
+_POINTS = 100  # longer windows are averaged to this length
+_VALUES = 50  # values of a time course that are features
+_VALUE_SIZE = 0.25  # weight of the values: they are many, and neighbours are similar
+_SHORTEST = 8  # shorter windows are treated like tables
+_PARTS = 16  # patches per channel of an image
+_PLACES = 33  # positions at which a fitted shape may start
+_CUTS = (4, 8)  # numbers of steps in the piecewise constant fits
+_LEFT = 0.003  # residual fraction of the variance below which fits are equally good
 
 
 def event_features(det: CoAD, s: Any, q: Any = None, context: Any = None) -> Features:
-    """One row of numbers per pair, for each input."""
+    """Features of each pair, for each input.
+
+    Parameters
+    ----------
+    det : CoAD
+        A fitted detector.
+    s, q : array or DataFrame
+        Rows, all of them events; or a :class:`~coad.Pairs` and None.
+    context : array, optional
+        Context of each row.
+
+    Returns
+    -------
+    tuple of arrays
+        Features of s and of q, one row per event.
+    """
     own = det._only()
     rows_s, rows_q, labels = det._prepared(s, q, context)
     found = []
@@ -62,7 +77,7 @@ def _described(scorer: Scorer, block: NDArray[np.float32]) -> FloatArray:
     nothing = np.zeros(block.shape[1:], dtype=np.float32)
     gradient = mean_gradient(scorer.logit, block, nothing, _STEPS)
     if block.ndim == 3 and block.shape[2] >= _SHORTEST:
-        pattern, when = _looks(gradient)
+        pattern, when = _channels_and_times(gradient)
         course = _averaged(np.einsum("nct,nc->nt", block.astype(np.float64), pattern), _POINTS)
         course -= np.median(course, axis=1, keepdims=True)
         seen = course * _averaged(when, _POINTS)
@@ -70,26 +85,26 @@ def _described(scorer: Scorer, block: NDArray[np.float32]) -> FloatArray:
         return np.concatenate([np.square(pattern), *shapes, _VALUE_SIZE * _values(seen)], axis=1)
     shares = by_part(block * gradient, part_numbers(block.shape[1:], _PARTS))
     latent = scorer.latent([np.ascontiguousarray(block)]).astype(np.float64)
-    # Their direction tells what was seen, their length how strongly.
+    # The direction depends on the kind of event, the length on its strength.
     return np.concatenate([_unit(shares), _unit(latent)], axis=1)
 
 
-def _looks(gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The combination of channels (n, c) that a network looks at, and how much at each moment (n, t)."""
+def _channels_and_times(gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The combination of channels (n, c) with the largest gradient, and its size over time (n, t)."""
     gram = np.einsum("nct,ndt->ncd", gradient, gradient)
     pattern = np.linalg.eigh(gram)[1][:, :, -1]
     when = np.sqrt(np.square(gradient).sum(1))
-    # Next to what it looks at is what that is compared with.
+    # Include the neighbourhood, with which the network compares these times.
     when = maximum_filter1d(when, max(3, when.shape[1] // 10), axis=1)
     return pattern, when / np.maximum(when.max(1, keepdims=True), 1e-12)
 
 
 def course_shape(course: FloatArray) -> FloatArray:
-    """Four numbers for the shape of a course, whenever in the window it begins and whichever way it goes.
+    """Four features of the shape of a time course that do not depend on its position or sign.
 
-    Its size (logarithm); of that size, the largest change within a fiftieth of the window (a jump or a
-    drift?); the largest change the other way, as a part of it (does it come back?); the length
-    of its path (logarithm: once, or again and again?).
+    The logarithm of its range; the largest change within a fiftieth of the window, divided by the range
+    (step or drift); the largest change in the other direction, divided by that (does it return); and
+    the logarithm of the total variation (once or repeatedly).
 
     >>> jump, dip, drift = np.arange(200) >= 100, abs(np.arange(200) - 100) < 30, np.arange(200) / 200
     >>> course_shape(np.stack([jump, dip, drift])).round(1)[:, 1:]
@@ -112,58 +127,58 @@ def course_shape(course: FloatArray) -> FloatArray:
 
 
 def course_fits(course: FloatArray) -> FloatArray:
-    """How well some shapes fit a course: logarithms of the part of its variance that they leave.
+    """How well simple shapes fit a time course: logarithms of the residual fraction of the variance.
 
-    That of one jump; then of a jump that is slowly forgotten, of a jump there and back, and of a ramp,
-    compared with one jump; of four jumps compared with there and back, and of eight compared with four.
+    Of one step; of a decaying step, a pulse and a ramp, each relative to one step; of four steps relative
+    to the pulse; and of eight steps relative to four.
 
     >>> time = np.arange(34)
     >>> jump, dip, ramp = time >= 17, abs(time - 17) < 5, np.maximum(time - 11, 0)
-    >>> course_fits(np.stack([jump, dip, ramp]).astype(float)).argmin(1)  # one jump, there and back, ramp
+    >>> course_fits(np.stack([jump, dip, ramp]).astype(float)).argmin(1)  # step, pulse, ramp
     array([0, 2, 3])
     """
     centred = course - course.mean(1, keepdims=True)
     variance = np.maximum(np.square(centred).sum(1), 1e-12)
-    jump, forgotten, back, ramp = (
-        _left(np.square(centred @ shapes.T).max(1) / variance) for shapes in _shapes(course.shape[1])
+    step, decay, pulse, ramp = (
+        _log_residual(np.square(centred @ shapes.T).max(1) / variance) for shapes in _shapes(course.shape[1])
     )
-    four, eight = (_left(gained / variance) for gained in _jumps(course))
+    four, eight = (_log_residual(gained / variance) for gained in _steps(course))
     return np.stack(
-        [jump, forgotten - jump, back - jump, ramp - jump, four - back, eight - four],
+        [step, decay - step, pulse - step, ramp - step, four - pulse, eight - four],
         axis=1,
     )
 
 
-def _left(explained: FloatArray) -> FloatArray:
+def _log_residual(explained: FloatArray) -> FloatArray:
     return np.asarray(np.log(np.maximum(1 - explained, _LEFT)))
 
 
 @lru_cache(maxsize=8)
 def _shapes(points: int) -> list[FloatArray]:
-    """Jumps, jumps that are forgotten, jumps there and back, and ramps, wherever they begin; of mean 0, size 1."""
+    """Steps, decaying steps, pulses and ramps at all positions, with mean 0 and norm 1."""
     time = np.arange(points)
     places = np.unique(np.round(np.linspace(1, points - 1, min(points - 1, _PLACES))).astype(int))
     since = np.maximum(time - places[:, None], 0)
-    jump = (time >= places[:, None]).astype(float)
-    forgotten = np.concatenate([jump * np.exp(-since / (part * points)) for part in (0.15, 0.3, 0.6)])
+    step = (time >= places[:, None]).astype(float)
+    decay = np.concatenate([step * np.exp(-since / (part * points)) for part in (0.15, 0.3, 0.6)])
     first, last = np.triu_indices(len(places), 1)
     ramp = np.maximum(time - np.concatenate([[0], places[:-3]])[:, None], 0.0)
     found = []
-    for shapes in (jump, forgotten, jump[first] - jump[last], ramp):
+    for shapes in (step, decay, step[first] - step[last], ramp):
         shapes = shapes - shapes.mean(1, keepdims=True)
         found.append(shapes / np.linalg.norm(shapes, axis=1, keepdims=True))
     return found
 
 
-def _jumps(course: FloatArray) -> list[FloatArray]:
-    """The sum of squares that jumps explain, one cut after the other where it explains most."""
+def _steps(course: FloatArray) -> list[FloatArray]:
+    """The sum of squares that 4 and 8 steps explain; steps are added greedily."""
     n, points = course.shape
     row, place = np.arange(n), np.arange(points + 1)
     total = np.concatenate([np.zeros((n, 1)), np.cumsum(course, axis=1)], axis=1)
     left, right = np.zeros((n, points + 1), dtype=np.int64), np.full((n, points + 1), points)
     gained, found = np.zeros(n), []
     for count in range(1, max(_CUTS) + 1):
-        # What a cut before each place gains within its stretch, from left to right.
+        # The gain of a cut before each place within its segment, from left to right.
         before, after = place - left, right - place
         mean = (total - total[row[:, None], left]) / np.maximum(before, 1)
         other = (total[row[:, None], right] - total) / np.maximum(after, 1)
@@ -172,7 +187,7 @@ def _jumps(course: FloatArray) -> list[FloatArray]:
         gained = gained + gain[row, best]
         cut = best[:, None]
         same = (left == left[row, best][:, None]) & (right == right[row, best][:, None])
-        # A place that is a cut itself gains nothing more: its stretch to the left ends there.
+        # A cut at the border of a segment gains nothing, so no cut is chosen twice.
         left, right = np.where(same & (place > cut), cut, left), np.where(same & (place <= cut), cut, right)
         if count in _CUTS:
             found.append(gained)
@@ -180,7 +195,7 @@ def _jumps(course: FloatArray) -> list[FloatArray]:
 
 
 def _values(course: FloatArray) -> FloatArray:
-    """The course in units of its size, with its largest value upwards."""
+    """The time course divided by its range, with the largest value positive."""
     values = _averaged(course, _VALUES)
     size = np.maximum(np.ptp(values, axis=1), 1e-9)
     largest = values[np.arange(len(values)), np.abs(values).argmax(1)]
@@ -188,7 +203,7 @@ def _values(course: FloatArray) -> FloatArray:
 
 
 def _averaged(course: FloatArray, points: int) -> FloatArray:
-    """Averaged down to so many points, if there are more."""
+    """Average a time course to at most ``points`` points."""
     if course.shape[1] <= points:
         return course.copy()
     starts = np.linspace(0, course.shape[1], points, endpoint=False).astype(int)

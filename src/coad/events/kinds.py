@@ -1,18 +1,18 @@
-"""What kind: flagged events sorted into kinds by what the two networks see in them.
+"""Cluster flagged events into kinds.
 
-Events are described by numbers (:mod:`coad.events.kind_features`), many of which say nothing of the kind. If the
-two inputs have nothing in common but the kind of an event, then what is correlated between their
-descriptions is the kind: so the combinations that are (canonical correlation, as many as shuffled events
-do not reach) are kept, and events are sorted by them with k-means. Where that finds one kind, the
-descriptions themselves are sorted. Once there are kinds, all that tells them apart is used.
+Events have many features (:mod:`coad.events.kind_features`), most of them unrelated to the kind. If the
+two inputs share nothing but the kind of an event, features that are correlated between the inputs depend on
+the kind. So the canonical correlations that exceed those of shuffled pairs are kept, and events are clustered
+in these coordinates by k-means. If that gives one kind, the principal components of all features are
+clustered instead. With several kinds, Fisher's discriminants of all features are used in the end.
 
-The number of kinds is the one on which two halves of the events agree best, the larger one of equals,
-provided that there are fewer events between any two kinds than in them, and that one cloud would not be cut
-as well. Events far from every kind are noise (-1); how firmly the sorting stands is measured on
-resamples. A kind that is understood ("warm-up") can be dismissed: see :meth:`coad.CoAD.dismiss`.
+The number of kinds is the one with the best agreement between two halves of the events (the larger one
+of equals), if there is a density dip between any two kinds, and if a single Gaussian would not be
+clustered as tightly. Events far from all kinds are noise (-1). Stability is measured on bootstrap
+resamples. A known kind ("warm-up") can be dismissed: see :meth:`coad.CoAD.dismiss`.
 
-Kinds that overlap are put together. Kinds that look alike in one input are told apart only where no kinds
-differ in both.
+Limits: overlapping kinds are merged. Kinds that differ in one input only are separated only if no kinds
+differ in both inputs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from coad._typing import FloatArray, IntArray, RandomState
 from coad.core.validation import as_generator
-from coad.data.pairs import unpacked
+from coad.data.pairs import take_rows, unpacked
 from coad.events.kind_features import Features, event_features
 from coad.exceptions import InputError
 
@@ -38,43 +38,43 @@ if TYPE_CHECKING:
 __all__ = ["NOISE", "KindModel", "Kinds", "find_kinds"]
 
 NOISE = -1
-_EVENTS_A_KIND = 8  # no kind has fewer events
-_AGREEMENT = 0.6  # adjusted Rand index of two halves' sortings that a number of kinds must reach
-_AS_GOOD = 0.03  # a larger number of kinds is taken if the halves agree almost as well
-_HALVINGS = 12
-_VALLEY = 0.85  # events half-way between two kinds, as a part of those around their middles
-_CLOUDS = 19  # single clouds that must be beaten: one chance in twenty
-_SHUFFLES = 99  # pairings at random that what is shared must beat: one chance in a hundred
-_RIDGE = 0.2  # of the mean variance, added to each: few events cannot tell every covariance
-_MOST_SHARED = 8
-_MOST_AXES = 20  # principal directions of a description
-_FAR = 3.0  # times the middle distance from its kind: an event farther away belongs to none
-_LEAST = 0.2  # a number that differs by less does not make a kind
-_MOST = 2000  # events that choose the number of kinds
+_EVENTS_A_KIND = 8  # smallest size of a kind
+_AGREEMENT = 0.6  # smallest adjusted Rand index between the clusterings of two halves
+_AS_GOOD = 0.03  # more kinds are preferred if the agreement is lower by at most this
+_HALVINGS = 12  # random halvings
+_VALLEY = 0.85  # largest density half-way between two kinds, relative to that at their centres
+_CLOUDS = 19  # simulated single Gaussians, all of which must be less tight: a test at 5 %
+_SHUFFLES = 99  # shuffled pairings, all of which must have lower correlations: a test at 1 %
+_RIDGE = 0.2  # shrinkage of covariances, relative to the mean variance
+_MOST_SHARED = 8  # canonical correlations
+_MOST_AXES = 20  # principal components
+_FAR = 3.0  # events further from their kind than this many median distances are noise
+_LEAST = 0.2  # smallest scale of a feature, so that tiny differences do not count
+_MOST = 2000  # events that are used to choose the number of kinds
 
 
 @dataclass(frozen=True)
 class KindModel:
-    """How an event's kind is told: standardise, combine, and the nearest of some centres."""
+    """Assigns events to kinds: standardise features, project, and take the nearest centre."""
 
     centre: FloatArray
     scale: FloatArray
-    axes: FloatArray  # (features, axes): the combinations by which kinds are told
+    axes: FloatArray  # (features, axes): the projection
     means: FloatArray  # (kinds, axes), the largest kind first
     typical: FloatArray  # (kinds, features), standardised
-    radius: FloatArray  # the middle distance of a kind's events from what is typical
+    radius: FloatArray  # median distance of the events of a kind from its centre
 
     def standardise(self, features: Features) -> FloatArray:
-        """Both inputs' numbers, standardised."""
+        """Standardised features of both inputs."""
         both = np.concatenate(features, axis=1)
         return np.asarray(np.clip((both - self.centre) / self.scale, -5, 5))
 
     def project(self, features: Features) -> FloatArray:
-        """The combinations by which kinds are told."""
+        """Standardised and projected features."""
         return np.asarray(self.standardise(features) @ self.axes)
 
     def assign(self, features: Features) -> IntArray:
-        """The kind of each event; -1 for those far from every kind."""
+        """The kind of each event; -1 for events far from all kinds."""
         if len(features[0]) == 0:
             return np.zeros(0, dtype=np.int64)
         z = self.standardise(features)
@@ -83,7 +83,7 @@ class KindModel:
         return np.where(near, best, NOISE)
 
     def kinds_of(self, det: CoAD, s: Any, q: Any, context: Any) -> IntArray:
-        """The kind of each of these rows, all of them events, as ``det`` sees them."""
+        """The kind of each row; all rows are events of ``det``."""
         return self.assign(event_features(det, s, q, context))
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,28 +98,46 @@ class KindModel:
 
 @dataclass(frozen=True)
 class Kinds:
-    """Flagged events and their kinds, the largest kind first."""
+    """Flagged rows and their kinds, the largest kind first.
 
-    rows: IntArray  # the numbers of the flagged rows
-    label: IntArray  # the kind of each, -1: noise
+    Parameters
+    ----------
+    rows : array of int
+        The flagged rows.
+    label : array of int
+        The kind of each flagged row; -1 is noise.
+    n_kinds : int
+        Number of kinds.
+    stability : float
+        Mean adjusted Rand index between this clustering and those of resamples.
+    kind_stability : array of shape (n_kinds,)
+        Mean Jaccard index of each kind with its best match in the resamples.
+    agreement : dict
+        Agreement between two halves for each number of kinds that was tried.
+    model : KindModel
+        Assigns new events to kinds.
+    """
+
+    rows: IntArray
+    label: IntArray
     n_kinds: int
-    stability: float  # mean adjusted Rand index between this sorting and those of resamples
-    kind_stability: FloatArray  # mean Jaccard index of each kind with its best match in a resample
-    agreement: dict[int, float]  # of the sortings of two halves, for each number of kinds that was tried
+    stability: float
+    kind_stability: FloatArray
+    agreement: dict[int, float]
     model: KindModel
 
     @property
     def sizes(self) -> IntArray:
-        """Events of each kind."""
+        """Number of events of each kind."""
         return np.asarray(np.bincount(self.label[self.label >= 0], minlength=self.n_kinds))
 
     @property
     def n_noise(self) -> int:
-        """Events of no kind."""
+        """Number of events that are noise."""
         return int((self.label == NOISE).sum())
 
     def of_row(self, n_rows: int) -> IntArray:
-        """A kind for each of ``n_rows`` rows; -1 also for rows that were not flagged."""
+        """The kind of each of ``n_rows`` rows; -1 also for rows that are not flagged."""
         kinds: IntArray = np.full(n_rows, NOISE, dtype=np.int64)
         kinds[self.rows] = self.label
         return kinds
@@ -140,10 +158,28 @@ def find_kinds(
     n_resamples: int = 20,
     random_state: RandomState = 0,
 ) -> Kinds:
-    """Sort the flagged rows into kinds, and remember them in ``det.kinds_`` for ``det.dismiss``.
+    """Cluster the flagged rows into kinds; the result is also kept as ``det.kinds_`` for ``det.dismiss``.
 
-    ``flags`` says which rows to sort; by default those that ``det`` flags. At most ``max_kinds``
-    kinds are looked for. ``n_resamples`` sortings of resampled events give the stability.
+    Parameters
+    ----------
+    det : CoAD
+        A fitted detector.
+    s, q : array or DataFrame
+        Rows of the two inputs; or a :class:`~coad.Pairs` and None.
+    context : array, optional
+        Context of each row.
+    flags : array of bool, optional
+        The rows to cluster (default: those that ``det`` flags).
+    max_kinds : int
+        Largest number of kinds.
+    n_resamples : int
+        Bootstrap resamples for the stability.
+    random_state : int or Generator
+        For reproducible kinds.
+
+    Returns
+    -------
+    Kinds
 
     >>> from coad.learned.estimator import CoAD
     >>> rng = np.random.default_rng(0)
@@ -162,13 +198,11 @@ def find_kinds(
         raise InputError(f"flags has shape {flagged.shape}, but there are {len(s):,} rows")
     rows = np.flatnonzero(flagged)
     if len(rows) < 2:
-        raise InputError(
-            f"{len(rows)} flagged row{'s'[: len(rows) != 1]}: there is nothing to sort into kinds"
-        )
-    features = event_features(det, s[rows], q[rows], None if context is None else np.asarray(context)[rows])
+        raise InputError(f"kinds need at least 2 flagged rows, not {len(rows)}")
+    labels = None if context is None else np.asarray(context)[rows]
+    features = event_features(det, take_rows(s, rows), take_rows(q, rows), labels)
     rng = as_generator(random_state)
-    seed = int(rng.integers(2**31))
-    model, agreement = fit_kinds(features, max_kinds, seed)
+    model, agreement = fit_kinds(features, max_kinds, int(rng.integers(2**31)))
     label = model.assign(features)
     stability, each = _stability(model, features, label, n_resamples, rng)
     found = Kinds(rows, label, len(model.means), stability, each, agreement, model)
@@ -176,13 +210,13 @@ def find_kinds(
     return found
 
 
-def fit_kinds(features: Features, max_kinds: int, seed: int) -> tuple[KindModel, dict[int, float]]:
-    """The sorting, and for each number of kinds that was tried how well two halves agree on it."""
-    rng = np.random.default_rng(seed)
+def fit_kinds(features: Features, max_kinds: int, random_state: int) -> tuple[KindModel, dict[int, float]]:
+    """Fit kinds; also returns the agreement between two halves for each number of kinds that was tried."""
+    rng = np.random.default_rng(random_state)
     both = np.concatenate(features, axis=1)
     centre = np.median(both, axis=0)
     low, high = np.quantile(both, (0.1, 0.9), axis=0)
-    scale = np.maximum((high - low) / 2.56, _LEAST)  # a deviation, if they are normal
+    scale = np.maximum((high - low) / 2.56, _LEAST)  # the standard deviation of a normal distribution
     z = np.clip((both - centre) / scale, -5, 5)
     some = z if len(z) <= _MOST else z[rng.choice(len(z), _MOST, replace=False)]
     split = features[0].shape[1]
@@ -191,17 +225,17 @@ def fit_kinds(features: Features, max_kinds: int, seed: int) -> tuple[KindModel,
     if best == 1:
         axes = _principal(some)
         best, agreement = _number(some @ axes, max_kinds, rng)
-    label = _k_means(z @ axes, best, seed).labels_
+    label = _k_means(z @ axes, best, random_state).labels_
     sizes = np.bincount(label, minlength=best)
-    # A handful of odd events is not a kind; they are noise, unless they lie near one.
+    # Clusters of few events are not kinds; their events are noise unless they lie near a kind.
     order = np.argsort(-sizes, kind="stable")
     kept = order[sizes[order] >= min(_EVENTS_A_KIND, sizes.max())]
     held = np.isin(label, kept)
     label = (label[held, None] == kept).argmax(1)
     if len(kept) > 1:
-        axes = _telling(z[held], label, len(kept))
+        axes = _discriminants(z[held], label, len(kept))
         y = z[held] @ axes
-        label = _k_means(y, len(kept), seed, start=_means(y, label, len(kept))).labels_
+        label = _k_means(y, len(kept), random_state, start=_means(y, label, len(kept))).labels_
     typical = _means(z[held], label, len(kept))
     away = np.linalg.norm(z[held] - typical[label], axis=1)
     radius = np.array([np.median(away[label == kind]) for kind in range(len(kept))])
@@ -211,9 +245,9 @@ def fit_kinds(features: Features, max_kinds: int, seed: int) -> tuple[KindModel,
 
 
 def _shared_axes(z: FloatArray, split: int, rng: np.random.Generator) -> FloatArray:
-    """(features, axes): the combinations of s and of q that go together more than shuffled pairs do.
+    """(features, axes): canonical axes with correlations above those of shuffled pairs.
 
-    Canonical correlation; an axis of each input counts by the root of its correlation.
+    Each axis is weighted by the square root of its correlation.
     """
     sides = [z[:, :split] - z[:, :split].mean(0), z[:, split:] - z[:, split:].mean(0)]
     into = [_whitening(side) for side in sides]
@@ -231,23 +265,20 @@ def _shared_axes(z: FloatArray, split: int, rng: np.random.Generator) -> FloatAr
 
 
 def _whitening(z: FloatArray) -> FloatArray:
-    """(features, axes): the principal directions, each brought to variance 1 but for the ridge."""
+    """(features, axes): principal components scaled to variance 1, up to the ridge."""
     directions = _principal(z)
     variance = (z @ directions).var(0)
     return np.asarray(directions / np.sqrt(np.maximum(variance + _RIDGE * variance.mean(), 1e-12)))
 
 
 def _principal(z: FloatArray) -> FloatArray:
-    """(features, axes): the principal directions, fewer if events are few."""
+    """(features, axes): principal components; fewer if there are few events."""
     most = max(1, min(_MOST_AXES, len(z) // 10))
     return np.asarray(np.linalg.svd(z - z.mean(0), full_matrices=False)[2][:most].T)
 
 
-def _telling(z: FloatArray, label: IntArray, k: int) -> FloatArray:
-    """(features, k - 1): the combinations of all numbers, shared or not, that tell these kinds apart best.
-
-    Fisher's discriminants. Variances within kinds are 1, those between them are held down.
-    """
+def _discriminants(z: FloatArray, label: IntArray, k: int) -> FloatArray:
+    """(features, k - 1): Fisher's discriminants of the kinds, with large variance ratios damped."""
     means = _means(z, label, k)
     within = np.cov((z - means[label]).T)
     within = (1 - _RIDGE) * within + _RIDGE * np.trace(within) / len(within) * np.eye(len(within))
@@ -256,7 +287,7 @@ def _telling(z: FloatArray, label: IntArray, k: int) -> FloatArray:
 
 
 def _number(y: FloatArray, max_kinds: int, rng: np.random.Generator) -> tuple[int, dict[int, float]]:
-    """The number of kinds, and how well halves agree on each number."""
+    """The number of kinds, and the agreement between halves for each number that was tried."""
     distinct = len(np.unique(y, axis=0)) if y.shape[1] else 0
     most = max(1, min(max_kinds, distinct // (2 * _EVENTS_A_KIND)))
     agreement = {1: 1.0} | {k: _agreement(y, k, rng) for k in range(2, most + 1)}
@@ -272,21 +303,18 @@ def _number(y: FloatArray, max_kinds: int, rng: np.random.Generator) -> tuple[in
 
 
 def _agreement(y: FloatArray, k: int, rng: np.random.Generator) -> float:
-    """Whether one half is sorted by the other half's kinds as by its own: mean adjusted Rand index."""
+    """Mean adjusted Rand index between the clustering of a half and its assignment to the other half's kinds."""
     found = []
     for _ in range(_HALVINGS):
         one, other = np.array_split(rng.permutation(len(y)), 2)
-        seed = int(rng.integers(2**31))
-        told = _distances(y[one], _k_means(y[other], k, seed).cluster_centers_).argmin(1)
-        found.append(adjusted_rand_score(_k_means(y[one], k, seed).labels_, told))
+        state = int(rng.integers(2**31))
+        assigned = _distances(y[one], _k_means(y[other], k, state).cluster_centers_).argmin(1)
+        found.append(adjusted_rand_score(_k_means(y[one], k, state).labels_, assigned))
     return float(np.mean(found))
 
 
 def _are_apart(y: FloatArray, k: int) -> bool:
-    """Whether any two kinds have a valley between them: fewer events half-way than around the middles of both.
-
-    On the way that tells the two apart best (Fisher's discriminant), between the middles.
-    """
+    """Whether there is a density dip between any two kinds, along their Fisher discriminant."""
     label = _k_means(y, k, 0).labels_
     means = _means(y, label, k)
     within = np.atleast_2d(np.cov((y - means[label]).T))
@@ -303,17 +331,17 @@ def _are_apart(y: FloatArray, k: int) -> bool:
 
 
 def _beats_one_cloud(y: FloatArray, k: int, rng: np.random.Generator) -> bool:
-    """Whether k kinds are tighter than k parts of a Gaussian cloud of the same covariance."""
+    """Whether k kinds are tighter than k clusters of a Gaussian with the same covariance."""
     covariance = np.atleast_2d(np.cov(y.T))
     mine = _k_means(y, k, 0).inertia_
     clouds = (rng.multivariate_normal(np.zeros(y.shape[1]), covariance, len(y)) for _ in range(_CLOUDS))
     return all(mine < _k_means(cloud, k, 0).inertia_ for cloud in clouds)
 
 
-def _k_means(y: FloatArray, k: int, seed: int, start: FloatArray | None = None) -> KMeans:
+def _k_means(y: FloatArray, k: int, random_state: int, start: FloatArray | None = None) -> KMeans:
     if start is not None:
-        return KMeans(k, init=start, n_init=1, random_state=seed).fit(y)
-    return KMeans(k, n_init=4, random_state=seed).fit(y)
+        return KMeans(k, init=start, n_init=1, random_state=random_state).fit(y)
+    return KMeans(k, n_init=4, random_state=random_state).fit(y)
 
 
 def _means(z: FloatArray, label: IntArray, k: int) -> FloatArray:
@@ -327,7 +355,7 @@ def _distances(z: FloatArray, means: FloatArray) -> FloatArray:
 def _stability(
     model: KindModel, features: Features, label: IntArray, n_resamples: int, rng: np.random.Generator
 ) -> tuple[float, FloatArray]:
-    """How much of the sorting comes out again on resamples, with the same number of kinds."""
+    """Agreement with the clusterings of bootstrap resamples, over all and of each kind."""
     k, y = len(model.means), model.project(features)
     held = label >= 0
     scores, overlap = [], np.ones((max(n_resamples, 1), k))

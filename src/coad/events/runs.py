@@ -1,4 +1,4 @@
-"""Joint events: runs of flagged pairs, each with its strongest pair, and as a table."""
+"""Events: runs of flagged pairs, each with its strongest pair."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ __all__ = ["Events", "events_table", "find_events"]
 
 @dataclass(frozen=True)
 class Events:
-    """Runs of flagged pairs, by the numbers of their first, last and strongest pair."""
+    """Runs of flagged pairs.
+
+    Parameters
+    ----------
+    first, last : array of int
+        First and last pair of each event.
+    peak : array of int
+        Pair with the highest score in each event.
+    """
 
     first: IntArray
     last: IntArray
@@ -34,11 +42,11 @@ class Events:
 
     @property
     def n_pairs(self) -> IntArray:
-        """How many pairs each event holds."""
+        """Number of pairs in each event."""
         return self.last - self.first + 1
 
     def of_pair(self, pairs: ArrayLike) -> IntArray:
-        """The number of the event that holds each pair; -1 where none does.
+        """The event of each pair; -1 for a pair in no event.
 
         >>> find_events([0, 1, 1, 0, 1], [0, 0.5, 0.9, 0, 0.7]).of_pair([0, 1, 2, 4])
         array([-1,  0,  0,  1])
@@ -52,7 +60,20 @@ class Events:
 
 
 def find_events(flags: ArrayLike, score: ArrayLike, breaks: ArrayLike | None = None) -> Events:
-    """Runs of flagged pairs; a run ends before a pair for which ``breaks`` is true (another file, a jump).
+    """Combine consecutive flagged pairs into events.
+
+    Parameters
+    ----------
+    flags : array of bool, shape (n,)
+        Flagged pairs.
+    score : array of shape (n,)
+        Score of each pair.
+    breaks : array of bool, shape (n,), optional
+        Pairs at which a new event starts, e.g. the first of a file or after a gap.
+
+    Returns
+    -------
+    Events
 
     >>> events = find_events([0, 1, 1, 0, 1], [0, 0.5, 0.9, 0, 0.7])
     >>> events.first, events.last, events.peak
@@ -67,7 +88,7 @@ def find_events(flags: ArrayLike, score: ArrayLike, breaks: ArrayLike | None = N
         return Events(runs.first, runs.first, runs.first)
     places, run = np.flatnonzero(flagged), np.repeat(np.arange(len(runs.first)), runs.n_flagged)
     best = np.maximum.reduceat(strength[places], np.searchsorted(places, runs.first))
-    # The first pair of each run that reaches the run's best.
+    # The first pair of each run with the highest score of the run.
     at_best = np.flatnonzero(strength[places] == best[run])
     _, once = np.unique(run[at_best], return_index=True)
     return Events(runs.first, runs.last, places[at_best[once]])
@@ -82,10 +103,23 @@ def events_table(
     last_row: IntArray,
     more: Mapping[str, NDArray[Any]] | None = None,
 ) -> Any:
-    """One line an event as a ``pyarrow.Table``: where it is, how long, and how strong at its strongest pair.
+    """A table with one row per event.
 
-    ``first_row`` and ``last_row`` are the source rows of every pair; ``more`` holds
-    further columns with a value for every pair, taken at the strongest one.
+    Parameters
+    ----------
+    events : Events
+        The events.
+    p_s, p_q : array of shape (n,)
+        Confidences of all pairs.
+    first_row, last_row : array of int, shape (n,)
+        First and last source row of each pair.
+    more : mapping of str to array, optional
+        Further columns, one value per pair; the value at the strongest pair is taken.
+
+    Returns
+    -------
+    pyarrow.Table
+        first_row, last_row, peak_row, n_pairs, and p_s, p_q and score at the strongest pair.
 
     >>> import numpy as np
     >>> p, rows = np.array([0.1, 0.8, 0.9]), np.arange(3)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from coad._typing import BoolArray, IntArray
-from coad.data.pairs import unpacked
+from coad.data.pairs import take_rows, unpacked
 from coad.exceptions import InputError
 from coad.learned.training.model import reaches
 
@@ -64,7 +64,12 @@ def dismiss(det: CoAD, kind: int, s: Any, q: Any, context: Any) -> None:
         raise InputError("every row belongs to a dismissed kind, so no threshold can be tuned on them")
     det.alpha_ = alpha_without(det.alpha_, before, keep)
     det.alpha_how_ += ", less the part of the events that were dismissed"
-    det.tune(rows_s[keep], rows_q[keep], context=None if labels is None else np.asarray(labels)[keep])
+    kept = np.flatnonzero(keep)
+    det.tune(
+        take_rows(rows_s, kept),
+        take_rows(rows_q, kept),
+        context=None if labels is None else np.asarray(labels)[keep],
+    )
 
 
 def alpha_without(alpha: float, flagged: BoolArray, keep: BoolArray) -> float:
@@ -91,7 +96,7 @@ def is_dismissed(det: CoAD, s: Any, q: Any, context: Any) -> BoolArray:
         rows = np.flatnonzero((flagged | now) & ~result)
         if len(rows):
             labels = None if context is None else np.asarray(context)[rows]
-            kinds = one.model.kinds_of(det, s[rows], q[rows], labels)
+            kinds = one.model.kinds_of(det, take_rows(s, rows), take_rows(q, rows), labels)
             result[rows[kinds == one.kind]] = True
     return result
 
@@ -102,7 +107,10 @@ def refit(det: CoAD, s: Any, q: Any, context: Any) -> CoAD:
         raise InputError("no kind was dismissed; call det.dismiss(kind) first")
     s, q, context, group, time = unpacked(s, q, context, None, None)
     keep = ~is_dismissed(det, s, q, context)
+    kept = np.flatnonzero(keep)
     new: CoAD = clone(det)
     parts = (None if x is None else np.asarray(x)[keep] for x in (context, group, time))
     new_context, new_group, new_time = parts
-    return new.fit(s[keep], q[keep], context=new_context, group=new_group, time=new_time)
+    return new.fit(
+        take_rows(s, kept), take_rows(q, kept), context=new_context, group=new_group, time=new_time
+    )

@@ -161,7 +161,7 @@ class Study:
         if self.status != SHARED_REGIME:
             return None
         flag_s, flag_q = self.scored.p_s >= self.start[0], self.scored.p_q >= self.start[1]
-        return hint_regime(flag_s, flag_q, {}, time=self.scored.time, known=self.scored.code)
+        return hint_regime(flag_s, flag_q, {}, time=self.scored.time, context=self.scored.code)
 
     # Any pair of thresholds.
 

@@ -1,1 +1,1 @@
-"""What the commands call: files in; fitting, scoring, evaluating; model folders and tables out."""
+"""What the commands call: fit, score and evaluate models on files."""

@@ -1,4 +1,4 @@
-"""What a model is worth on some files: F̂, P̂, R̂ without labels, signs of a regime, and labels if there are."""
+"""Evaluate a model on files: F̂, P̂, R̂ without labels, signs of a shared regime, and F1 if there are labels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Candidates = Callable[[], dict[str, NDArray[Any]]]
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a model is worth on some pairs, without labels, and whether to believe it."""
+    """Estimates of a model's quality without labels, and their status."""
 
     evaluation: Any  # coad's Evaluation
     status: Status
@@ -51,7 +51,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Judged:
-    """The flags against labels."""
+    """Precision, recall and F1 of the flags by labels."""
 
     precision: float
     recall: float
@@ -61,7 +61,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """A judgement of files, with what was read."""
+    """The evaluation of files, and what was read."""
 
     judgement: Judgement
     n_rows: int
@@ -79,7 +79,25 @@ def evaluate_files(
     label: str | None = None,
     progress: Progress | None = None,
 ) -> EvaluationReport:
-    """Judge a model on files; of each pair only its confidences and what describes it are kept."""
+    """Evaluate a model on files; only the confidences, context, time and label of each pair are kept in memory.
+
+    Parameters
+    ----------
+    model : CoAD or CoincidenceModes
+        The fitted model.
+    recipe : Recipe
+        How files become pairs.
+    source : Source
+        The files.
+    label : str, optional
+        Label column (0 or false: normal).
+    progress : callable, optional
+        Called with the number of rows read so far.
+
+    Returns
+    -------
+    EvaluationReport
+    """
     kept: dict[str, list[NDArray[Any]]] = {
         name: [] for name in ("p_s", "p_q", "flag", "context", "time", "label")
     }
@@ -131,13 +149,32 @@ def judge(
     overlap: int = 1,
     rows: NDArray[Any] | None = None,
     candidates: Candidates | None = None,
-    names: tuple[str, ...] = (),
+    context_names: tuple[str, ...] = (),
 ) -> Judgement:
-    """F̂, P̂ and R̂ on ``rows`` (all, if not given), and a look at all rows for signs of a shared regime.
+    """Estimate F̂, P̂ and R̂, and test for a shared regime.
 
-    ``candidates`` reads the columns that may explain such a regime, if it comes to
-    that; ``names`` are the columns that make up the context already. A catalogue of modes holds regimes as well as
-    events: there is nothing to suspect.
+    Parameters
+    ----------
+    model : CoAD or CoincidenceModes
+        The fitted model. A catalogue of modes lists regimes itself, so it is not tested for one.
+    p_s, p_q : array of shape (n,)
+        Confidences of all pairs.
+    flags : array of bool
+        The pairs that the model flags.
+    context, time : array, optional
+        Context and time of each pair.
+    overlap : int
+        Number of consecutive windows that share samples.
+    rows : array, optional
+        Pairs on which F̂, P̂ and R̂ are estimated (default: all). The test for a regime uses all pairs.
+    candidates : callable, optional
+        Reads the columns that may explain a shared regime; called only if one is suspected.
+    context_names : tuple of str
+        Columns that form ``context``.
+
+    Returns
+    -------
+    Judgement
     """
     kept: Any = slice(None) if rows is None else rows
     known = None if context is None else context[kept]
@@ -153,7 +190,7 @@ def judge(
         message = in_words(suspicions)
     elif not model.expects_regimes:
         if time is not None and (time[1:] < time[:-1]).any():
-            order = np.argsort(time, kind="stable")  # a regime is told by what lasts
+            order = np.argsort(time, kind="stable")  # the test for a regime shifts one input in time
             p_s, p_q, time = p_s[order], p_q[order], time[order]
             context = None if context is None else context[order]
             candidates = None if candidates is None else _sorted(candidates, order)
@@ -167,14 +204,16 @@ def judge(
             if opinion.n_joint:
                 flag_s, flag_q = p_s >= opinion.threshold_s, p_q >= opinion.threshold_q
             columns = {} if candidates is None else candidates()
-            hint = hint_regime(flag_s, flag_q, columns, time=time, context=names, known=context)
+            hint = hint_regime(
+                flag_s, flag_q, columns, time=time, context=context, context_names=context_names
+            )
     return Judgement(
         evaluation, status, message, suspicions, evaluation.n_rows, int(flags.sum()), n_events(flags), hint
     )
 
 
 def n_events(flags: BoolArray) -> int:
-    """Runs of flagged rows.
+    """The number of runs of flagged rows.
 
     >>> n_events(np.array([True, True, False, True]))
     2
@@ -183,7 +222,7 @@ def n_events(flags: BoolArray) -> int:
 
 
 def overlapping(length: int, start: NDArray[Any]) -> int:
-    """How many consecutive windows share samples.
+    """The number of consecutive windows that share samples.
 
     >>> overlapping(64, np.array([0, 32, 64, 96]))
     2

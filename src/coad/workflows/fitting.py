@@ -1,4 +1,4 @@
-"""From files to a saved model: read (or map from disk), train, judge on held-out rows, look for regimes."""
+"""Fit a model on files: read (or map from disk), train, save, evaluate on held-out rows, test for regimes."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ __all__ = ["FitReport", "Training", "fit_files", "read_data", "split_of"]
 
 OutOfCore = Literal["auto", "always", "never"]
 
-#: Training keeps a few copies of the data; beyond this share of the free memory they stay on disk.
+#: Training holds a few copies of the data; data larger than this share of the free memory stay on disk.
 _SHARE_OF_MEMORY = 0.2
-_BLOCKS = 40  # stretches of time, of which some are held out
-_MOST_CANDIDATES = 40
+_BLOCKS = 40  # consecutive blocks of overlapping windows; whole blocks are held out
+_MOST_CANDIDATES = 40  # columns that are tested as the shared regime
 
 
 @dataclass(frozen=True)
 class Training:
-    """The settings of a training that a command takes."""
+    """Settings of a training; see :class:`coad.CoAD` for those of the same name."""
 
     beta: float = 1.0
     alpha: float | Literal["auto"] = "auto"
@@ -53,7 +53,7 @@ class Training:
 
 @dataclass(frozen=True)
 class FitReport:
-    """A fitted model, how its files are read, and what it found."""
+    """A fitted model, how its files are read, and its evaluation."""
 
     model: CoAD
     recipe: Recipe
@@ -75,14 +75,32 @@ class _Data:
 def fit_files(
     source: Source, layout: Layout, output: Path, *, clocks: Clocks | None = None, training: Training
 ) -> FitReport:
-    """Fit a :class:`~coad.learned.estimator.CoAD` on files and save it with its layout as the folder ``output``."""
+    """Fit a :class:`~coad.CoAD` on files and save it.
+
+    Parameters
+    ----------
+    source : Source
+        The files.
+    layout : Layout
+        Which columns are what; the label column is not read.
+    output : Path
+        Folder for the model and its layout.
+    clocks : Clocks, optional
+        How two files with their own times are aligned.
+    training : Training
+        Settings of the training.
+
+    Returns
+    -------
+    FitReport
+    """
     from coad.learned.estimator import CoAD
 
     target = check_target(output)
     source.check()
     label, layout = layout.label, layout.without_label()
     if training.split == "group" and layout.group is None:
-        raise InputError("--split group needs --group: the column whose values must not be torn apart")
+        raise InputError("--split group needs --group, the column of run or batch IDs")
     with ExitStack() as stack:
         data = read_data(source, layout, clocks, training.out_of_core, target, stack)
         pairs = data.pairs
@@ -112,7 +130,7 @@ def fit_files(
             overlap=_overlap(pairs),
             rows=held,
             candidates=_candidates(source, data, label),
-            names=tuple(data.recipe.layout.context or ()),
+            context_names=tuple(data.recipe.layout.context or ()),
         )
         regimes: dict[str, int] = {}
         if context is not None:
@@ -122,7 +140,7 @@ def fit_files(
 
 
 def confidences(model: CoAD, pairs: Pairs, rows: int = 65_536) -> tuple[FloatArray, FloatArray]:
-    """p_s and p_q of all pairs, a block at a time."""
+    """p_s and p_q of all pairs, computed block by block."""
     parts = [
         model.confidences(part.s, part.q, part.context)
         for part in (pairs[start : start + rows] for start in range(0, len(pairs), rows))
@@ -138,7 +156,7 @@ def read_data(
     target: Path,
     stack: ExitStack,
 ) -> _Data:
-    """The pairs of these files, in memory or on disk for as long as ``stack`` is open."""
+    """Read the pairs into memory, or to a temporary folder on disk that ``stack`` removes."""
     if source.two_clocks:
         from coad.data.clocks import read_two_clocks
 
@@ -163,7 +181,7 @@ def read_data(
 
 
 def _spooled(files: list[Path], layout: Layout, target: Path, stack: ExitStack) -> _Data:
-    """The pairs on disk beside the model, for as long as the training lasts."""
+    """Write the pairs to a temporary folder beside the model."""
     from coad.data.read import resolve_by_files
     from coad.data.spool import spool_pairs
 
@@ -185,7 +203,7 @@ def _spooled(files: list[Path], layout: Layout, target: Path, stack: ExitStack) 
 
 
 def _means(files: list[Path], names: list[str]) -> dict[str, Any]:
-    """The mean of each column without its gaps, in one pass."""
+    """The mean of the known values of each column, in one pass."""
     from coad.data.tables import iter_columns
 
     total: dict[str, Any] = dict.fromkeys(names, 0.0)
@@ -197,14 +215,14 @@ def _means(files: list[Path], names: list[str]) -> dict[str, Any]:
             count[name] = count[name] + known.sum(axis=0)
     empty = [name for name in names if not np.all(count[name])]
     if empty:
-        raise InputError(f"column {empty[0]!r} holds no values at all, so it has no mean; leave it out")
+        raise InputError(f"column {empty[0]!r} has no values; leave it out")
     return {name: np.asarray(total[name] / count[name]).tolist() for name in names}
 
 
 def _aligned(alignment: Any, pairs: Pairs) -> str:
     parts = [f"{alignment.n_s:,} rows of s and {alignment.n_q:,} of q"]
     if alignment.dropped_s:
-        parts.append(f"{alignment.dropped_s:,} rows of s without a partner within {alignment.tolerance}")
+        parts.append(f"{alignment.dropped_s:,} rows of s with no row of q within {alignment.tolerance}")
     if pairs.windows is not None:
         parts.append(f"{len(pairs):,} windows of {pairs.windows.length:,}")
     else:
@@ -213,7 +231,7 @@ def _aligned(alignment: Any, pairs: Pairs) -> str:
 
 
 def split_of(pairs: Pairs, split: str) -> tuple[Any, NDArray[Any] | None]:
-    """How training holds rows out: windows that overlap are never torn apart at random."""
+    """How rows are held out, and the groups: overlapping windows are held out in consecutive blocks."""
     if split == "auto" and pairs.group is not None and len(np.unique(pairs.group)) >= 5:
         split = "group"
     if split == "auto" and _overlap(pairs) > 1:
@@ -228,7 +246,7 @@ def _overlap(pairs: Pairs) -> int:
 def _candidates(
     source: Source, data: _Data, label: str | None
 ) -> Callable[[], dict[str, NDArray[Any]]] | None:
-    """The other columns of the table at the last row of each pair, read only if they are asked for."""
+    """A function that reads the unused columns at the last row of each pair."""
     layout = data.recipe.layout
     if source.two_clocks or layout.missing == "drop":
         return None
@@ -261,7 +279,7 @@ def _candidates(
 
 
 def _bytes(files: list[Path], layout: Layout) -> float:
-    """About how large the pairs of these files are in memory."""
+    """Estimated size of the pairs in memory."""
     from coad.data.read import resolve_by_files
 
     columns = len(resolve_by_files(files, layout, None).signals)
@@ -274,7 +292,7 @@ def _bytes(files: list[Path], layout: Layout) -> float:
                 size += 8.0 * columns * pq.read_metadata(path).num_rows
                 continue
             except (OSError, ValueError):
-                pass  # reading it tells what is wrong
+                pass  # reported when the file is read
         size += path.stat().st_size
     if isinstance(layout.window, int) and isinstance(layout.stride, int):
         size *= max(1.0, layout.window / layout.stride)
@@ -282,7 +300,7 @@ def _bytes(files: list[Path], layout: Layout) -> float:
 
 
 def free_memory() -> float:
-    """Bytes of memory that can be used, as far as the system tells."""
+    """Free memory in bytes, as reported by the system."""
     try:
         text = Path("/proc/meminfo").read_text()
         return 1024.0 * int(text.split("MemAvailable:")[1].split()[0])

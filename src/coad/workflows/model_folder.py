@@ -1,4 +1,4 @@
-"""Model folders: any kind of model, and how its files are read."""
+"""Save and load model folders: a model of either kind, and how its files are read."""
 
 from __future__ import annotations
 
@@ -61,13 +61,11 @@ def load(folder: str | Path, nets: Any = None) -> CoAD | CoincidenceModes:
 
 
 def check_target(folder: Path) -> Path:
-    """Refuse, before any work is done, a folder that holds something else than a model."""
+    """Check before training that the folder can be written and holds nothing but a model."""
     folder = folder.absolute()
     if folder.is_dir():
         if any(folder.iterdir()) and not (folder / _MODEL).is_file():
-            raise FileError(
-                f"{folder} exists and holds no model; choose another --out, or remove it yourself"
-            )
+            raise FileError(f"{folder} exists and is not a model folder; choose another --out, or delete it")
     elif folder.exists():
         raise FileError(f"{folder} is a file; --out names a folder for the model")
     parent = next(one for one in folder.parents if one.exists())
@@ -77,9 +75,9 @@ def check_target(folder: Path) -> Path:
 
 
 def save_model(model: CoAD, recipe: Recipe, folder: Path) -> None:
-    """Write the model and its recipe as one folder; an old model is replaced once the new one is complete.
+    """Save the model and its recipe; a model that is there is replaced when the new one is complete.
 
-    The model keeps the recipe, so that it is still there if it is changed and saved from Python.
+    The model keeps the recipe, so ``model.save`` writes it again.
     """
     folder = check_target(folder)
     model.layout_ = json.dumps(recipe.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
@@ -87,21 +85,21 @@ def save_model(model: CoAD, recipe: Recipe, folder: Path) -> None:
 
 
 def load_model(folder: Path) -> tuple[CoAD, Recipe]:
-    """Read what :func:`save_model` wrote."""
+    """Load a model and its recipe."""
     if not folder.is_dir():
         what = "is not a folder" if folder.exists() else "does not exist"
         raise FileError(f"{folder} {what}; name the folder that coad fit wrote")
     model = load(folder)
     if model.layout_ is None:
         raise FileError(
-            f"{folder} has no {_LAYOUT}: the model was not made by coad fit, so how to read files is not "
-            "known; use it from Python, coad.load(folder)"
+            f"{folder} has no {_LAYOUT}, which says how files are read: the model was not made by coad fit; "
+            "use it from Python with coad.load(folder)"
         )
     path = folder / _LAYOUT
     try:
         values = json.loads(model.layout_)
         if values["format"] != "coad layout":
-            raise ValueError("it is of another format")
+            raise ValueError("unknown format")
         return model, Recipe.from_dict(values)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, InputError):
@@ -110,13 +108,13 @@ def load_model(folder: Path) -> tuple[CoAD, Recipe]:
 
 
 def load_detector(folder: Path) -> tuple[CoAD, Recipe]:
-    """As :func:`load_model`, for what only a detector of the binary method has: one β, one threshold, kinds of events."""
+    """Like :func:`load_model`, but refuse a catalogue of modes."""
     from coad.modes.estimator import CoincidenceModes
 
     model, recipe = load_model(folder)
     if isinstance(model, CoincidenceModes):
         raise InputError(
-            f"{folder} is a catalogue of modes, which this command does not show; coad modes --page writes its page, "
-            "and coad score and coad evaluate take it"
+            f"{folder} is a catalogue of modes, which this command does not support; coad modes --page writes a page of "
+            "it, and coad score and coad evaluate accept it"
         )
     return model, recipe

@@ -23,7 +23,7 @@ __all__ = ["ModesReport", "fit_modes_files"]
 
 @dataclass(frozen=True)
 class ModesReport:
-    """A fitted catalogue, how its files are read, and the pairs it was made from."""
+    """A fitted catalogue, how its files are read, and the number of pairs."""
 
     model: CoincidenceModes
     recipe: Recipe
@@ -42,9 +42,20 @@ def fit_modes_files(
     n_modes: int | None = None,
     then: Callable[[CoincidenceModes, Pairs], None] | None = None,
 ) -> ModesReport:
-    """Fit a :class:`CoincidenceModes` on files, save it with its layout.
+    """Fit a :class:`~coad.CoincidenceModes` on files and save it.
 
-    ``then`` is called with the catalogue and its pairs, which may be on disk only as long as this runs.
+    Parameters
+    ----------
+    source, layout, output, clocks, training
+        As for :func:`coad.workflows.fitting.fit_files`.
+    max_rare, n_modes
+        As for :class:`~coad.CoincidenceModes`.
+    then : callable, optional
+        Called with the catalogue and the pairs, which may be in a temporary folder.
+
+    Returns
+    -------
+    ModesReport
     """
     target = check_target(output)
     source.check()

@@ -1,4 +1,4 @@
-"""How files become the pairs of a model: what ``coad fit`` leaves for ``score`` and ``evaluate``."""
+"""How files become the pairs of a model: saved by ``coad fit``, used by ``score`` and ``evaluate``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Clocks", "Recipe"]
 
 @dataclass(frozen=True)
 class Clocks:
-    """How two sources with a clock each are brought together; see :func:`coad.data.read_two_clocks`."""
+    """How two files with their own times are aligned; see :func:`coad.data.read_two_clocks`."""
 
     how: str = "nearest"
     tolerance: str | None = None
@@ -24,7 +24,7 @@ class Clocks:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How files become the pairs of a model: the layout, two clocks if there are, means that fill gaps.
+    """How files become the pairs of a model: the layout, the alignment of two files, and means for missing values.
 
     >>> recipe = Recipe(Layout(s=("a",), q=("b",)), Clocks("hold", "50ms"))
     >>> Recipe.from_dict(recipe.to_dict()) == recipe

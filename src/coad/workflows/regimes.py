@@ -1,8 +1,8 @@
-"""Which regime the two inputs share: columns, or blocks of time, that explain the coincidence away.
+"""Find the regime that two inputs share: the columns, or blocks of time, that explain the coincidence.
 
-If p_s and p_q coincide only because both follow the operating point, then within one
-operating point they do not. So a column is judged by the share of the coincidence (TP)
-that is gone once chance is counted within each of its values. Labels are never looked at.
+If p_s and p_q coincide only because both follow the operating point, they are independent within
+one operating point. A column explains the share of TP that vanishes when TP is computed within
+each of its values. Labels are not used.
 """
 
 from __future__ import annotations
@@ -24,24 +24,23 @@ from coad.thresholds.selection import ThresholdResult, select_thresholds
 
 __all__ = ["Explanation", "RegimeHint", "explain_coincidence", "hint_regime", "second_opinion"]
 
-#: Values of a column with fewer rows than this, on average, are not regimes but noise.
+#: A context needs at least this many rows per value, on average.
 _ROWS_A_VALUE = 20
-#: A number with more values than this is cut into as many levels.
+#: A numeric column with too many values is cut into this many quantile levels.
 _LEVELS = 8
-_MOST_VALUES = 200
-#: A column must explain at least this share to be named.
+_MOST_VALUES = 200  # distinct values of a column that is used as it is
+#: A column is reported if it explains at least this share.
 _LEAST_SHARE = 0.2
-#: Another column is added only if it explains this much more.
+#: Another column is added if it explains at least this much more.
 _WORTH_ADDING = 0.05
-_MOST_COLUMNS = 4
+_MOST_COLUMNS = 4  # in one hint
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A candidate column and the share of the coincidence that is gone within its values.
+    """A column and the share of the coincidence that it explains.
 
-    ``levels`` is None for a column that can be used as it is, else the number of
-    levels that its many values were cut into.
+    ``levels`` is the number of levels that a column with many values was cut into, else None.
     """
 
     name: str
@@ -52,7 +51,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class RegimeHint:
-    """What seems to be the shared regime, in a sentence, and the option that would use it."""
+    """The likely shared regime as a sentence, and the command-line option that uses it."""
 
     sentence: str
     option: str
@@ -72,10 +71,10 @@ class RegimeHint:
 def second_opinion(
     p_s: FloatArray, p_q: FloatArray, *, beta: float = 1.0, context: Any = None, overlap: int = 1
 ) -> ThresholdResult:
-    """The threshold search on confidences in time order: does the coincidence look like a regime?
+    """Search thresholds on confidences in time order, to test for a shared regime.
 
-    ``overlap`` is how many consecutive windows share samples; only one of so many is
-    looked at, because neighbours that hold the same samples always coincide.
+    Of ``overlap`` consecutive windows, which share samples, only one is used: windows with the same
+    samples coincide trivially.
     """
     rows = slice(None, None, max(1, overlap))
     if overlap > 1 and len(p_s[rows]) < 100:
@@ -90,10 +89,20 @@ def second_opinion(
 def explain_coincidence(
     flag_s: ArrayLike, flag_q: ArrayLike, columns: Mapping[str, NDArray[Any]], *, context: Any = None
 ) -> list[Explanation]:
-    """How much of the coincidence each column explains, the best first; unusable columns are left out.
+    """The share of the coincidence that each column explains, largest first.
 
-    ``context`` is what is known already: the share is then of the coincidence that
-    remains within it.
+    Parameters
+    ----------
+    flag_s, flag_q : array of bool
+        Which rows each input flags.
+    columns : mapping of str to array
+        Candidate columns, one value per row. Constant columns and text with too many values are skipped.
+    context : array, optional
+        Known context; shares are of the coincidence that remains within it.
+
+    Returns
+    -------
+    list of Explanation
 
     >>> rng = np.random.default_rng(0)
     >>> load = rng.integers(0, 4, 2000)
@@ -128,22 +137,37 @@ def hint_regime(
     columns: Mapping[str, NDArray[Any]],
     *,
     time: NDArray[Any] | None = None,
-    context: tuple[str, ...] = (),
-    known: Any = None,
+    context: Any = None,
+    context_names: tuple[str, ...] = (),
 ) -> RegimeHint | None:
-    """The columns (or blocks of time) that explain the coincidence best; None if nothing does.
+    """The columns, or blocks of time, that explain the coincidence best.
 
-    ``context`` names the columns that are in use already, and ``known`` holds their
-    combined label of each row.
+    Parameters
+    ----------
+    flag_s, flag_q : array of bool
+        Which rows each input flags.
+    columns : mapping of str to array
+        Candidate columns, one value per row.
+    time : array, optional
+        Time of each row.
+    context : array, optional
+        Known context of each row.
+    context_names : tuple of str
+        Columns that form ``context``.
+
+    Returns
+    -------
+    RegimeHint or None
+        None if nothing explains at least a fifth.
     """
     s, q = np.asarray(flag_s, dtype=np.bool_), np.asarray(flag_q, dtype=np.bool_)
-    base = None if known is None else _code(np.asarray(known))
+    base = None if context is None else _code(np.asarray(context))
     whole = _true_positives(s, q, base)
     if whole <= 0:
         return None
     chosen, share, named = _greedy(s, q, columns, base, whole)
     if chosen and share >= _LEAST_SHARE:
-        option = f"--context {shlex.quote(','.join((*context, *chosen)))}"
+        option = f"--context {shlex.quote(','.join((*context_names, *chosen)))}"
         return RegimeHint(
             f"{_list(chosen)} {'explains' if len(chosen) == 1 else 'explain'} {_percent(share)} of the coincidence",
             option,
@@ -153,7 +177,7 @@ def hint_regime(
     block = None if time is None else _best_block(s, q, time, base, whole)
     if block is not None and block[1] >= max(_LEAST_SHARE, 0.0 if named is None else named.share - 0.1):
         length, share = block
-        also = "" if not context else f"--context {shlex.quote(','.join(context))} "
+        also = f"--context {shlex.quote(','.join(context_names))} " if context_names else ""
         return RegimeHint(
             f"blocks of {length} in time explain {_percent(share)} of the coincidence",
             f"{also}--context-blocks {length}",
@@ -162,8 +186,8 @@ def hint_regime(
         )
     if named is not None and named.share >= _LEAST_SHARE:
         return RegimeHint(
-            f"the level of {named.name!r} explains {_percent(named.share)} of the coincidence; it has too many "
-            f"values for a context as it is: add a column with its level (say {_LEVELS} of them)",
+            f"the level of {named.name!r} explains {_percent(named.share)} of the coincidence, but the column has too many "
+            f"values for a context: add a column that bins it, e.g. into {_LEVELS} levels",
             f"--context {shlex.quote(named.name + '_level')}",
             named.share,
             (named.name,),
@@ -174,7 +198,7 @@ def hint_regime(
 def _greedy(
     s: BoolArray, q: BoolArray, columns: Mapping[str, NDArray[Any]], base: IntArray | None, whole: float
 ) -> tuple[tuple[str, ...], float, Explanation | None]:
-    """Columns that together explain most, one after the other; and the best one with too many values."""
+    """Add columns one by one, each the one that explains most of the rest; and the best with too many values."""
     chosen: list[str] = []
     share, known = 0.0, base
     named: Explanation | None = None
@@ -200,7 +224,7 @@ def _greedy(
 def _best_block(
     s: BoolArray, q: BoolArray, time: NDArray[Any], base: IntArray | None, whole: float
 ) -> tuple[str, float] | None:
-    """The longest blocks of time that explain nearly as much as any."""
+    """The longest blocks of time that explain nearly as much as the best."""
     from coad.data.times import context_blocks, in_seconds
 
     span = float(in_seconds(np.asarray([time.max() - time.min()]))[0])
@@ -219,7 +243,7 @@ def _best_block(
     return next(one for one in reversed(tried) if one[1] >= most - _WORTH_ADDING)
 
 
-#: Lengths of time that people say, in seconds, ascending.
+#: Round durations in seconds and as text, ascending.
 _ROUND = [
     (amount * scale, f"{amount}{unit}")
     for unit, scale, amounts in (
@@ -234,11 +258,11 @@ _ROUND = [
 
 
 def _strata(values: NDArray[Any]) -> tuple[IntArray, int | None] | None:
-    """The stratum of each row, and the number of levels if a number's many values had to be cut."""
+    """The stratum of each row, and the number of levels if the values had to be binned."""
     if values.ndim != 1 or not len(values):
         return None
     if values.dtype.kind == "f":
-        values = np.where(np.isfinite(values), values, np.inf)  # missing is a value of its own
+        values = np.where(np.isfinite(values), values, np.inf)  # missing values form their own stratum
     unique, code = np.unique(values, return_inverse=True)
     code = code.reshape(-1)
     few = len(unique) <= min(_MOST_VALUES, max(2, len(values) // _ROWS_A_VALUE))
@@ -263,7 +287,9 @@ def _joined(first: IntArray, second: IntArray) -> IntArray:
 
 def _true_positives(s: BoolArray, q: BoolArray, code: IntArray | None) -> float:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CoadWarning)  # a regime in which all rows are flagged proves nothing
+        warnings.simplefilter(
+            "ignore", CoadWarning
+        )  # a stratum in which all rows are flagged contributes nothing
         return float(true_positive_fraction(Moments.of(s, q, code)))
 
 

@@ -1,4 +1,4 @@
-"""Score files with a saved model: batch by batch, in bounded memory, into one file that is whole or absent."""
+"""Score files with a saved model, batch by batch in bounded memory; the output is complete or absent."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ __all__ = ["Part", "ScoredPart", "Scores", "Source", "iter_confidences", "score_
 Progress = Callable[[int], None]
 T = TypeVar("T")
 
-#: Pairs of about this many bytes are held at once; a few such batches are under way.
+#: Size of a batch of pairs in bytes; a few batches are in memory at a time.
 _BATCH_BYTES = 48_000_000
 
 
 @dataclass(frozen=True)
 class Source:
-    """The files to read: one source, or one of s and one of q with a clock each."""
+    """The files to read: one source, or one of s and one of q with their own times."""
 
     files: PathLike | list[PathLike] | None = None
     s: PathLike | list[PathLike] | None = None
@@ -43,11 +43,11 @@ class Source:
 
     @property
     def two_clocks(self) -> bool:
-        """Whether s and q come from sources of their own."""
+        """Whether s and q come from different sources."""
         return self.s is not None and self.q is not None
 
     def check(self, *, two_clocks: bool | None = None) -> None:
-        """Refuse what is neither one source nor two, or not what the model was fitted on."""
+        """Check that there is one source or two, as in the fit."""
         if (self.s is None) != (self.q is None) or (self.files is None) == (self.s is None):
             raise InputError("give either one file (or folder), or both --s-file and --q-file")
         if two_clocks is True and not self.two_clocks:
@@ -58,7 +58,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Part:
-    """Some pairs, and where each came from."""
+    """A batch of pairs, and the first and last source row of each."""
 
     pairs: Pairs
     first: IntArray
@@ -69,14 +69,14 @@ class Part:
 
 @dataclass(frozen=True)
 class ScoredPart(Part):
-    """The same with what the model says of each pair."""
+    """A batch of pairs with their scores."""
 
     scores: RowScores
 
 
 @dataclass
 class Scores:
-    """What a run of :func:`score_files` did."""
+    """Counts of what :func:`score_files` read and wrote."""
 
     n_rows: int = 0
     n_pairs: int = 0
@@ -95,10 +95,26 @@ def score_files(
     batch_rows: int | None = None,
     progress: Progress | None = None,
 ) -> Scores:
-    """Write p_s, p_q, score and flag of every pair to ``output`` (.parquet or .csv); of a catalogue, the mode too.
+    """Write p_s, p_q, score and flag of every pair (for a catalogue also the mode).
 
-    A file that cannot be read is left out and named in the result; if none can,
-    nothing is written.
+    Parameters
+    ----------
+    model : CoAD or CoincidenceModes
+        The fitted model.
+    recipe : Recipe
+        How files become pairs.
+    source : Source
+        The files. One that cannot be read is left out and listed in the result.
+    output : Path
+        A .parquet or .csv file.
+    batch_rows : int, optional
+        Rows per batch; chosen from the size of a row by default.
+    progress : callable, optional
+        Called with the number of rows read so far.
+
+    Returns
+    -------
+    Scores
     """
     from coad.data.atomic import check_writable, written_whole
 
@@ -144,7 +160,7 @@ def iter_confidences(
     batch_rows: int | None = None,
     on_bad_file: Callable[[Path, FileError], None] | None = None,
 ) -> Iterator[ScoredPart]:
-    """The confidences of all pairs of the files, a batch at a time; the next batch is read meanwhile."""
+    """Score all pairs batch by batch; the next batch is read in another thread meanwhile."""
     source.check(two_clocks=recipe.clocks is not None)
     layout = replace(recipe.layout, label=label)
     for part in _ahead(_parts(recipe, layout, source, batch_rows, on_bad_file)):
@@ -154,14 +170,14 @@ def iter_confidences(
 
 
 def known_contexts(model: CoAD, recipe: Recipe) -> set[Any] | None:
-    """The contexts that the model was trained on, or None where new ones are the rule (blocks of time)."""
+    """The contexts of the training rows; None for blocks of time, which are always new."""
     if model.contexts_ is None or recipe.layout.context_blocks is not None:
         return None
     return set(model.contexts_)
 
 
 def unseen_contexts(context: NDArray[Any] | None, known: set[Any] | None) -> Counter[str]:
-    """How many rows are in each context that training did not see.
+    """The number of rows in each context that training did not see.
 
     >>> unseen_contexts(np.array(["a", "b", "b"]), {"a"})
     Counter({'b': 2})
@@ -175,18 +191,18 @@ def unseen_contexts(context: NDArray[Any] | None, known: set[Any] | None) -> Cou
 
 
 def no_pairs(bad_files: list[tuple[Path, FileError]]) -> FileError:
-    """The error for files out of which no pair came."""
+    """The error for files that gave no pairs."""
     if len(bad_files) == 1:
         return bad_files[0][1]
     if bad_files:
         return FileError(f"none of the files can be read; the first: {bad_files[0][1]}")
     return FileError(
-        "no pairs came out of these files: they hold no rows, or no stretch as long as the model's window"
+        "these files give no pairs: they have no rows, or no gap-free run as long as the model's window"
     )
 
 
 def open_writer(path: Path) -> Any:
-    """What opens the file for writing tables: called with a path and a schema."""
+    """The writer class for the file's suffix; it takes a path and a schema."""
     if path.suffix == ".parquet":
         from pyarrow.parquet import ParquetWriter
 
@@ -233,7 +249,7 @@ def _whole(
     source: Source,
     on_bad_file: Callable[[Path, FileError], None] | None,
 ) -> tuple[Pairs, IntArray, IntArray, Path, int]:
-    """Pairs that need all rows at once: of two clocks, or with gaps that are bridged."""
+    """Pairs that need all rows at once: two files to align, or missing values to interpolate."""
     if recipe.clocks is None:
         from coad.data.read import load
 
@@ -259,14 +275,14 @@ def _whole(
 
 
 def check_schema(layout: Layout, source: Source) -> None:
-    """Refuse files that lack columns of the model, and name all of them."""
+    """Check that all files have the columns of the model."""
     from coad.data.tables import column_names
 
     for path in find_files(source.files or []):
         try:
             names = column_names(path)
         except FileError:
-            continue  # reading names the file
+            continue  # reported when the file is read
         layout.check_same(names, where=str(path))
 
 
@@ -303,7 +319,7 @@ def _table(part: ScoredPart, *, several: bool) -> Any:
 
 
 def _ahead(items: Iterator[T], depth: int = 1) -> Iterator[T]:
-    """The same items, each made in a thread of its own while the one before is used."""
+    """Yield the items; a thread produces the next one while the current one is used."""
     queue: Queue[tuple[str, Any]] = Queue(depth)
     stop = threading.Event()
 
@@ -322,7 +338,7 @@ def _ahead(items: Iterator[T], depth: int = 1) -> Iterator[T]:
                 if not put("item", item):
                     return
             put("end", None)
-        except BaseException as error:  # handed over, and raised where the items are used
+        except BaseException as error:  # raised again in the consumer's thread
             put("error", error)
 
     thread = threading.Thread(target=work, name="coad-reader", daemon=True)
