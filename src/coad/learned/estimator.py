@@ -69,10 +69,6 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         vanishes as the rows grow in number.
     jitter : float, optional
         Noise added to scaled training rows, against learning them by heart (0.2 for flat rows).
-    thinning : float, optional
-        Rows with a small gradient are skipped at random in the backward pass, the others weighted so
-        that it stays right in expectation; this much variance may be added to the batch's own (0.5
-        for convolutions, else 0).
     preset : {"robust", "paper"}
         The normalised head with the hinge wall, or the paper's loss and plain head.
     checkpoint : path, optional
@@ -111,7 +107,6 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         lambda_mag: float = 0.0,
         margin: float | None = None,
         jitter: float | None = None,
-        thinning: float | None = None,
         micro_batch: int | None = None,
         precision: Literal["auto", "float32", "bfloat16"] = "auto",
         memory_format: Literal["auto", "default", "channels_last"] = "auto",
@@ -142,7 +137,6 @@ class CoAD(BaseEstimator):  # type: ignore[misc]
         self.lambda_mag = lambda_mag
         self.margin = margin
         self.jitter = jitter
-        self.thinning = thinning
         self.micro_batch = micro_batch
         self.precision = precision
         self.memory_format = memory_format

@@ -34,8 +34,6 @@ _STEPS = 400
 #: Several β are trained this much longer. Digits, 4 seeds, error at β = 1: 4.37 % instead of 5.90 %; at β = 0.05:
 #: 2.68 % instead of 3.40 %.
 _LONGER = 1.08
-#: The variance that skipping rows in the backward pass may add, as a part of the batch's own.
-_THINNING = 0.5
 
 
 def checked_betas(model: CoAD) -> tuple[float, ...]:
@@ -88,7 +86,6 @@ def settings_for(
         if len(betas) > 1:  # the convolutions serve every β, so all of them together need longer
             epochs = math.ceil(_LONGER * epochs)
     robust, flat = model.preset == "robust", all(len(b.input_shape) == 1 for b in blueprints)
-    convolutional = own and any(b.source.convs for b in blueprints if isinstance(b.source, NetSpec))
     settings = Settings(
         beta=heads,
         alpha=None if model.alpha == "auto" else float(model.alpha),
@@ -106,19 +103,10 @@ def settings_for(
         epoch_size=model.epoch_size,
         micro_batch=model.micro_batch,
         margin=(4.0 if robust else 0.0) if model.margin is None else model.margin,
-        thinning=_checked_thinning(model.thinning, robust and convolutional),
         jitter=(0.2 if robust and flat else 0.0) if model.jitter is None else model.jitter,
         evaluate_every=max(1, math.ceil(n_held / (0.6 * per_epoch))),
     )
     return settings, heads
-
-
-def _checked_thinning(noise: float | None, convolutional: bool) -> float:
-    if noise is None:  # where there are no convolutions, the backward pass costs too little to skip
-        return _THINNING if convolutional else 0.0
-    if not 0.0 <= float(noise) <= 1.0:
-        raise InputError(f"thinning, a part of the gradient's variance, must lie in [0, 1], not {noise!r}")
-    return float(noise)
 
 
 def forced_plan(model: CoAD) -> dict[str, Any]:

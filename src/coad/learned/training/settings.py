@@ -40,7 +40,6 @@ class Settings:
     jitter: float = 0.0
     schedule: Schedule = "constant"
     head_rate: float = 1.0
-    thinning: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ from coad.learned.training.duo import SHIFTS, Duo, Rows, confidences, orient, se
 from coad.learned.training.null import NullMaximum
 from coad.learned.training.selection import figures, selection_score
 from coad.learned.training.settings import Augment, Settings, Snapshot
-from coad.learned.training.thinning import thinned
 
 __all__ = ["Trainer"]
 
@@ -48,9 +47,6 @@ _ALPHA_START = 0.1
 
 #: Moments over which F̂ is averaged when the best is chosen.
 _LATELY = 5
-
-#: The part of a run during which the backward pass visits every row.
-_WHOLE_UNTIL = 0.1
 
 
 class Trainer:
@@ -173,28 +169,26 @@ class Trainer:
                     s, q = self.augment(s, q, noise)
                 if self.settings.jitter > 0:
                     s, q = (x + self.settings.jitter * torch.randn(x.shape, generator=noise) for x in (s, q))
-                losses.append(self._step(s, q, context, noise))
+                losses.append(self._step(s, q, context))
         return float(np.mean(losses))
 
-    def _step(self, s: Tensor, q: Tensor, context: Tensor | None, noise: torch.Generator) -> float:
+    def _step(self, s: Tensor, q: Tensor, context: Tensor | None) -> float:
         self.optimizer.zero_grad()
-        micro = min(self.settings.micro_batch or len(s), len(s))
-        if micro < len(s) or self._thins():
-            loss = self._in_two_passes(s, q, context, micro, noise)
+        micro = self.settings.micro_batch
+        if micro is not None and micro < len(s):
+            loss = self._in_two_passes(s, q, context, micro)
         else:
             loss = self.objective(*self._forward(s, q), context)
             loss.backward()
         self.optimizer.step()
         return float(loss.detach())
 
-    def _in_two_passes(
-        self, s: Tensor, q: Tensor, context: Tensor | None, micro: int, noise: torch.Generator
-    ) -> Tensor:
-        """The gradient of the whole batch with the memory of a part, and the work of the rows that matter.
+    def _in_two_passes(self, s: Tensor, q: Tensor, context: Tensor | None, micro: int) -> Tensor:
+        """The exact gradient of the whole batch with the memory of ``micro`` rows.
 
-        The loss, and the normalised head with it, depends on the networks through one number
-        a row. The first pass collects these without a graph and the loss is differentiated
-        by them; the second pass repeats the rows that have a gradient and hands each its share.
+        The loss, and the normalised head with it, depends on the networks through one logit per row and head.
+        The first pass collects the logits without a graph, and the loss is differentiated by them; the second
+        pass repeats the rows and propagates these derivatives to the weights.
         """
         duo = self.duo
         collected = []
@@ -206,16 +200,9 @@ class Trainer:
         loss.backward()  # type: ignore[no-untyped-call]
         for net, x, z in ((duo.net_s, s, collected[0]), (duo.net_q, q, collected[1])):
             assert z.grad is not None
-            gradient = thinned(z.grad, self.settings.thinning, noise) if self._thins() else z.grad
-            rows = gradient.ne(0).any(2).any(0).nonzero().squeeze(1)
-            for some in torch.split(rows, micro) if len(rows) else ():
-                net(x[some]).backward(gradient[:, some])
+            for rows, gradient in zip(torch.split(x, micro), torch.split(z.grad, micro, dim=1), strict=True):
+                net(rows).backward(gradient)
         return loss
-
-    def _thins(self) -> bool:
-        """Whether the backward pass leaves out rows: at the start it visits all of them."""
-        start = self.epoch < _WHOLE_UNTIL * self.settings.epochs
-        return not (start or self.settings.thinning == 0 or self.bfloat16)
 
     def _forward(self, s: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bfloat16):
