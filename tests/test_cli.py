@@ -156,7 +156,7 @@ def test_what_a_user_gets_wrong_is_one_line_and_exit_code_2(scores, run_coad, ca
         ("short.csv", b"score_s,score_q\n1,2\n", "only 1 usable row"),
         ("gap.csv", b"score_s,score_q\n" + b"1,2\n" * 20 + b",3\n", "first at row 20"),
         ("torn.parquet", b"PAR1 this is no parquet file", "torn.parquet': it is truncated"),
-        ("noise.csv", bytes(range(256)) * 4, "noise.csv': it is not text"),
+        ("noise.csv", bytes(range(256)) * 4, "noise.csv': it is neither text"),
     ],
 )
 def test_files_that_cannot_be_used_are_refused_with_what_is_wrong(tmp_path, run_coad, name, content, words):

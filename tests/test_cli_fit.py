@@ -347,7 +347,7 @@ def test_a_folder_that_is_no_model_is_never_overwritten(run_coad, home, tmp_path
     options = ("--s", "motor_*", "--q", "vib_*", *QUICK)
     code, _, errors = run_coad("fit", home / "plant.parquet", *options, "--out", tmp_path / "thesis")
     assert code == 2
-    assert "holds no model" in errors
+    assert "is not a model folder" in errors
     assert (tmp_path / "thesis" / "chapter.tex").read_text() == "years of work"
 
 

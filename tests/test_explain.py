@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from coad import Pairs
-from coad.events.explain import deletion_test, explain, healthy_baseline, part_numbers
+from coad.events.attribution import part_numbers
+from coad.events.explain import deletion_test, explain, healthy_baseline
 from coad.exceptions import InputError
 from coad.learned.estimator import CoAD
 

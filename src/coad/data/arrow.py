@@ -87,7 +87,7 @@ class _reading(AbstractContextManager[None]):
 def _plain_reason(reason: str) -> str:
     truncated = ("magic bytes not found", "Not an Arrow file", "too small", "smaller than the minimum")
     if any(sign in reason for sign in truncated) or "Truncated" in reason or "truncated" in reason:
-        return f"the file is truncated, or its suffix is wrong ({reason})"
+        return f"it is truncated, or its suffix is wrong ({reason})"
     if "Expected" in reason and "columns, got" in reason:
         return "a line and the header differ in the number of values: " + _short(
             reason.split("CSV parse error: ")[-1]

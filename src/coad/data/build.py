@@ -78,8 +78,10 @@ def build_pairs(
         others[layout.time] = time
     # A missing context, group or time cannot be filled in: the row is dropped or refused.
     rule = "drop" if layout.missing == "drop" else "error"
-    others, told = handle_missing(others, rule, first_row=first_row, fillable=False) if others else ({}, None)
-    keep = np.ones(n, dtype=np.bool_) if told is None else told.keep
+    others, others_report = (
+        handle_missing(others, rule, first_row=first_row, fillable=False) if others else ({}, None)
+    )
+    keep = np.ones(n, dtype=np.bool_) if others_report is None else others_report.keep
     signals = {name: columns[name] if keep.all() else columns[name][keep] for name in layout.signals}
     time = others.get(layout.time) if layout.time is not None else None
     group = _segment_ids(others, layout, broken if broken is None or keep.all() else broken[keep])

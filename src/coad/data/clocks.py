@@ -157,15 +157,17 @@ def _one_side(
     columns = read_columns(source, [*inputs, *describing, clock], categories=[*describing, clock])
     columns[clock] = parse_time(columns[clock], unit=layout.time_unit, name=clock)
     rule = "drop" if layout.missing == "drop" else "error"
-    others, told = handle_missing(
+    others, others_report = handle_missing(
         {name: columns[name] for name in [*describing, clock]}, rule, fillable=False
     )
-    signals = {name: columns[name][told.keep] for name in inputs}
+    signals = {name: columns[name][others_report.keep] for name in inputs}
     starts = None
     if layout.missing == "interpolate":
-        starts = segment_starts(int(told.keep.sum()), time=others[clock], max_gap=layout.max_gap, name=clock)
+        starts = segment_starts(
+            int(others_report.keep.sum()), time=others[clock], max_gap=layout.max_gap, name=clock
+        )
     signals, report = handle_missing(
         signals, layout.missing, time=others[clock], segments=starts, means=means
     )
     others = {name: column[report.keep] for name, column in others.items()}
-    return signals | others, np.flatnonzero(told.keep)[report.keep], report.means
+    return signals | others, np.flatnonzero(others_report.keep)[report.keep], report.means

@@ -8,19 +8,23 @@ most important parts by the baseline must lower the confidences more than replac
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from coad._typing import BoolArray, FloatArray, IntArray, RandomState
 from coad.core.validation import as_generator
 from coad.data.pairs import Pairs, unpacked
+from coad.events.attribution import (
+    Array32,
+    Logit,
+    by_part,
+    integrated_gradients,
+    logits,
+    part_numbers,
+    shapley_values,
+)
 from coad.exceptions import InputError
 from coad.learned.training.inputs import column_names
 
@@ -28,12 +32,6 @@ if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
 
 __all__ = ["Attribution", "DeletionTest", "Explanation", "deletion_test", "explain", "healthy_baseline"]
-
-Array32 = NDArray[np.float32]
-Logit = Callable[[Tensor], Tensor]
-
-_MOST_STEPS = 512  # of integrated gradients
-_POINTS = 8_000_000  # values that go through a network at once
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,17 @@ class Attribution:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Attributions of both inputs for the same rows; ``baseline`` is one scaled row of each."""
+    """Attributions of both inputs for the same rows.
+
+    Parameters
+    ----------
+    s, q : Attribution
+        Attributions of the two inputs.
+    method : str
+        ``"gradients"`` or ``"shapley"``.
+    baseline : tuple of arrays
+        The reference: one scaled row of s and of q.
+    """
 
     s: Attribution
     q: Attribution
@@ -194,13 +202,13 @@ def explain(
     found = []
     for (rows, base, logit), own in zip(sides, names, strict=True):
         if method == "gradients":
-            values = _integrated(logit, rows, base, steps)
+            values = integrated_gradients(logit, rows, base, steps)
         else:
-            values = _shapley(logit, rows, base, part_numbers(rows.shape[1:], segments), samples, rng)
+            values = shapley_values(logit, rows, base, part_numbers(rows.shape[1:], segments), samples, rng)
         channels = rows.shape[1]
         labels = tuple(own) if own and len(own) == channels else tuple(str(i) for i in range(channels))
-        at_base = np.full(len(rows), _values(logit, base[None])[0])
-        found.append(Attribution(values, _values(logit, rows), at_base, labels))
+        at_base = np.full(len(rows), logits(logit, base[None])[0])
+        found.append(Attribution(values, logits(logit, rows), at_base, labels))
     return Explanation(found[0], found[1], method, (sides[0][1].astype(float), sides[1][1].astype(float)))
 
 
@@ -257,31 +265,13 @@ def deletion_test(
         count = int(parts.max()) + 1
         taken = min(max(1, round(fraction * count)), max(1, count - 1))
         shares = by_part(own.values, parts)
-        before = _log_p(_values(logit, rows))
+        before = _log_p(logits(logit, rows))
         named = np.argsort(-shares, axis=1)[:, :taken]
-        drop += before - _log_p(_values(logit, _deleted(rows, base, parts, named)))
+        drop += before - _log_p(logits(logit, _deleted(rows, base, parts, named)))
         for draw in range(draws):
             chosen = np.argsort(rng.random((n, count)), axis=1)[:, :taken]
-            random_drop[:, draw] += before - _log_p(_values(logit, _deleted(rows, base, parts, chosen)))
+            random_drop[:, draw] += before - _log_p(logits(logit, _deleted(rows, base, parts, chosen)))
     return DeletionTest(drop, random_drop, fraction)
-
-
-def part_numbers(shape: tuple[int, ...], segments: int) -> IntArray:
-    """Number the part of each value of a row: a feature, a segment of a channel, or a patch of an image.
-
-    >>> part_numbers((2, 4), 2)
-    array([[0, 0, 1, 1],
-           [2, 2, 3, 3]])
-    """
-    place = np.zeros(shape[1:], dtype=np.int64)
-    across = segments if len(shape) == 2 else max(1, math.isqrt(segments))
-    for axis, size in enumerate(shape[1:]):
-        cut = min(across, size)
-        index = np.arange(size) * cut // size
-        place = place * cut + index.reshape([-1 if i == axis else 1 for i in range(len(shape) - 1)])
-    each = int(place.max()) + 1 if place.size else 1
-    channel = np.arange(shape[0]).reshape(-1, *[1] * (len(shape) - 1))
-    return channel * each + place
 
 
 def _sides(det: CoAD, s: Any, q: Any, context: Any, baseline: Any) -> list[tuple[Array32, Array32, Logit]]:
@@ -337,75 +327,8 @@ def healthy_baseline(det: CoAD, s: Any, q: Any = None, context: Any = None) -> t
     return medians[0], medians[1]
 
 
-def _blocks(rows: Any) -> list[slice]:
-    size = max(1, _POINTS // max(1, math.prod(rows.shape[1:])))
-    return [slice(start, start + size) for start in range(0, len(rows), size)]
-
-
-@torch.no_grad()
-def _values(logit: Logit, rows: Array32) -> FloatArray:
-    parts = [logit(torch.from_numpy(np.ascontiguousarray(rows[part]))).numpy() for part in _blocks(rows)]
-    return np.concatenate(parts) if parts else np.zeros(0)
-
-
 def _log_p(logit: FloatArray) -> FloatArray:
     return np.asarray(-np.logaddexp(0.0, -logit))
-
-
-def _integrated(logit: Logit, rows: Array32, base: Array32, steps: int) -> FloatArray:
-    """Integrated gradients, with more steps for rows whose attributions miss the sum."""
-    values = np.zeros(rows.shape)
-    wanted = _values(logit, rows) - _values(logit, base[None])[0]
-    todo = np.arange(len(rows))
-    while len(todo):
-        values[todo] = (rows[todo] - base) * mean_gradient(logit, rows[todo], base, steps)
-        missed = np.abs(values[todo].reshape(len(todo), -1).sum(1) - wanted[todo])
-        todo = todo[missed > 0.01 * np.maximum(np.abs(wanted[todo]), 0.01)]
-        steps *= 2
-        if steps > _MOST_STEPS:
-            break
-    return values
-
-
-def mean_gradient(logit: Logit, rows: Array32, base: Array32, steps: int) -> FloatArray:
-    """The mean gradient on the line from the baseline to each row (midpoint rule)."""
-    mean = np.zeros(rows.shape)
-    for part in _blocks(rows):
-        away = torch.from_numpy(np.ascontiguousarray(rows[part] - base))
-        for step in range(steps):
-            x = (torch.from_numpy(base) + away * ((step + 0.5) / steps)).requires_grad_(True)
-            (gradient,) = torch.autograd.grad(logit(x).sum(), x)
-            mean[part] += gradient.numpy() / steps
-    return mean
-
-
-def _shapley(
-    logit: Logit, rows: Array32, base: Array32, parts: IntArray, samples: int, rng: np.random.Generator
-) -> FloatArray:
-    """Sampled Shapley values: parts are added in random orders and in their reverses."""
-    count = int(parts.max()) + 1
-    shares = np.zeros((len(rows), count))
-    order = rng.permutation(count)
-    for sample in range(samples):
-        order = order[::-1].copy() if sample % 2 else rng.permutation(count)
-        now = np.broadcast_to(base, rows.shape).copy()
-        before = _values(logit, now)
-        for part in order:
-            now[:, parts == part] = rows[:, parts == part]
-            after = _values(logit, now)
-            shares[:, part] += (after - before) / samples
-            before = after
-    size = np.bincount(parts.ravel())
-    return np.asarray((shares / size)[:, parts])
-
-
-def by_part(values: FloatArray, parts: IntArray) -> FloatArray:
-    """Sum the values of each row over each part."""
-    flat = values.reshape(len(values), -1)
-    number = parts.ravel()
-    order = np.argsort(number, kind="stable")
-    starts = np.searchsorted(number[order], np.arange(number.max() + 1))
-    return np.asarray(np.add.reduceat(flat[:, order], starts, axis=1))
 
 
 def _deleted(rows: Array32, base: Array32, parts: IntArray, chosen: IntArray) -> Array32:

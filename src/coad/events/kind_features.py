@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter1d, median_filter
 
 from coad._typing import FloatArray
-from coad.events.explain import by_part, mean_gradient, part_numbers
+from coad.events.attribution import by_part, mean_gradient, part_numbers
 from coad.learned.training.inputs import scaled_blocks
 
 if TYPE_CHECKING:

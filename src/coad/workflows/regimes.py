@@ -113,8 +113,8 @@ def explain_coincidence(
     """
     s, q = np.asarray(flag_s, dtype=np.bool_), np.asarray(flag_q, dtype=np.bool_)
     base = None if context is None else _code(np.asarray(context))
-    whole = _true_positives(s, q, base)
-    if whole <= 0:
+    total = _true_positives(s, q, base)
+    if total <= 0:
         return []
     found = []
     for name, values in columns.items():
@@ -126,7 +126,7 @@ def explain_coincidence(
         joined = code if base is None else _joined(base, code)
         if int(joined.max()) + 1 > max(2, len(s) // _ROWS_A_VALUE):
             continue
-        share = 1.0 - _true_positives(s, q, joined) / whole
+        share = 1.0 - _true_positives(s, q, joined) / total
         found.append(Explanation(name, float(min(share, 1.0)), n_values, levels))
     return sorted(found, key=lambda one: (-one.share, one.levels is not None, one.name))
 
@@ -162,10 +162,10 @@ def hint_regime(
     """
     s, q = np.asarray(flag_s, dtype=np.bool_), np.asarray(flag_q, dtype=np.bool_)
     base = None if context is None else _code(np.asarray(context))
-    whole = _true_positives(s, q, base)
-    if whole <= 0:
+    total = _true_positives(s, q, base)
+    if total <= 0:
         return None
-    chosen, share, named = _greedy(s, q, columns, base, whole)
+    chosen, share, named = _greedy(s, q, columns, base, total)
     if chosen and share >= _LEAST_SHARE:
         option = f"--context {shlex.quote(','.join((*context_names, *chosen)))}"
         return RegimeHint(
@@ -174,7 +174,7 @@ def hint_regime(
             share,
             chosen,
         )
-    block = None if time is None else _best_block(s, q, time, base, whole)
+    block = None if time is None else _best_block(s, q, time, base, total)
     if block is not None and block[1] >= max(_LEAST_SHARE, 0.0 if named is None else named.share - 0.1):
         length, share = block
         also = f"--context {shlex.quote(','.join(context_names))} " if context_names else ""
@@ -196,7 +196,7 @@ def hint_regime(
 
 
 def _greedy(
-    s: BoolArray, q: BoolArray, columns: Mapping[str, NDArray[Any]], base: IntArray | None, whole: float
+    s: BoolArray, q: BoolArray, columns: Mapping[str, NDArray[Any]], base: IntArray | None, total: float
 ) -> tuple[tuple[str, ...], float, Explanation | None]:
     """Add columns one by one, each the one that explains most of the rest; and the best with too many values."""
     chosen: list[str] = []
@@ -213,7 +213,7 @@ def _greedy(
         best = usable[0]
         code = _code(np.asarray(left.pop(best.name)))
         joined = code if known is None else _joined(known, code)
-        reached = 1.0 - _true_positives(s, q, joined) / whole
+        reached = 1.0 - _true_positives(s, q, joined) / total
         if reached < share + (_WORTH_ADDING if chosen else 1e-9):
             break
         chosen.append(best.name)
@@ -222,7 +222,7 @@ def _greedy(
 
 
 def _best_block(
-    s: BoolArray, q: BoolArray, time: NDArray[Any], base: IntArray | None, whole: float
+    s: BoolArray, q: BoolArray, time: NDArray[Any], base: IntArray | None, total: float
 ) -> tuple[str, float] | None:
     """The longest blocks of time that explain nearly as much as the best."""
     from coad.data.times import context_blocks, in_seconds
@@ -236,7 +236,7 @@ def _best_block(
         joined = code if base is None else _joined(base, code)
         if int(joined.max()) + 1 > len(s) // _ROWS_A_VALUE:
             continue
-        tried.append((text, min(1.0, 1.0 - _true_positives(s, q, joined) / whole)))
+        tried.append((text, min(1.0, 1.0 - _true_positives(s, q, joined) / total)))
     if not tried:
         return None
     most = max(share for _, share in tried)

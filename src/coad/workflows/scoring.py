@@ -236,14 +236,14 @@ def _parts(
             read = batch.rows_before + batch.rows_read
             yield Part(batch.pairs, batch.first, batch.last, batch.path, read)
         return
-    pairs, first, last, path, total = _whole(recipe, layout, source, on_bad_file)
+    pairs, first, last, path, total = _all_at_once(recipe, layout, source, on_bad_file)
     for start in range(0, len(pairs), rows):
         part = slice(start, start + rows)
         read = total if start + rows >= len(pairs) else int(last[part][-1])
         yield Part(pairs[part], first[part], last[part], path, read)
 
 
-def _whole(
+def _all_at_once(
     recipe: Recipe,
     layout: Layout,
     source: Source,
