@@ -43,7 +43,7 @@ def fitted() -> CoAD:
     return quick().fit(s, q)
 
 
-def test_defaults_find_the_events_without_being_told_anything(fitted):
+def test_defaults_find_the_events(fitted):
     s, q, event = event_rows(seed=1)
     flag = fitted.predict(s, q)
     assert flag.dtype == bool
@@ -95,7 +95,7 @@ def test_no_more_than_all_events_are_found_where_there_are_more_than_in_training
     assert result.recall_hat == 1
     assert max(result.intervals.recall_hat[1], result.interval[1]) <= 1
     given = copy.copy(fitted)
-    given.alpha = fitted.alpha_  # who says how many there are is told that there are more
+    given.alpha = fitted.alpha_  # with a given α, R̂ above 1 shows that there are more events than α
     known = given.evaluate(s[often], q[often])
     assert known.alpha == fitted.alpha_
     assert known.recall_hat > 1
@@ -262,7 +262,6 @@ BAD = [
     ("alpha", lambda s, q: (s, q), {"alpha": 0.9}),
     ("one logit", lambda s, q: (s, q), {"net": (nn.Linear(4, 3), nn.Linear(4, 1))}),
     ("pair", lambda s, q: (s, q), {"net": 3}),
-    ("validation", lambda s, q: (s, q), {"validation": 1.5}),
     ("group", lambda s, q: (s, q), {"split": "group"}),
 ]
 
@@ -274,18 +273,31 @@ def test_bad_input_is_a_clear_error(words, change, settings):
         quick(**settings).fit(*change(s, q))
 
 
-@pytest.mark.parametrize("settings", [{"memory_format": "nchw"}, {"precision": "float16"}])
-def test_unknown_memory_formats_and_precisions_are_named(settings):
-    s, q, _ = event_rows(200)
-    with pytest.raises(InputError, match="must be one of 'auto'"):
-        quick(**settings).fit(s, q)
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("epochs", 0, "a whole number of at least 1"), ("epochs", 2.5, "a whole number"),
+        ("n_starts", 0, "at least 1"), ("n_starts", True, "a whole number"), ("batch_size", 1, "at least 2"),
+        ("patience", -1, "at least 1"), ("epoch_size", 0, "at least 2"), ("micro_batch", 0, "at least 1"),
+        ("lr", 0, "a number of at least"), ("lr", 5.0, "at most 1"), ("lr", math.nan, "a number"),
+        ("lr", "fast", "a number"), ("validation", 1.5, "a fraction between 0 and 1"), ("validation", 0, "a fraction"),
+        ("significance", 0, "between 0 and 1"), ("significance", 2, "between 0 and 1"), ("jitter", -1, "at least 0"),
+        ("margin", -1, "at least 0"), ("jitter", math.inf, "a number"), ("lambda_mag", None, "a number"), ("schedule", "linear", "one of 'cosine', 'constant'"),
+        ("split", "rows", "one of 'random', 'group', 'time'"), ("preset", "fast", "one of 'robust', 'paper'"),
+        ("memory_format", "nchw", "one of 'auto', 'default'"), ("precision", "float16", "one of 'auto', 'float32'"),
+    ],
+)  # fmt: skip
+def test_a_setting_out_of_range_is_refused_by_name_at_fit(setting, value, words):
+    model = quick(**{setting: value})
+    with pytest.raises(InputError, match=f"^{setting} must .*{words}.*, not "):
+        model.fit(*event_rows(200)[:2])
 
 
 def test_integers_and_small_batches_are_warned_of():
     s, q, _ = event_rows(300)
     with pytest.warns(CoadWarning, match="int64 numbers"):
         quick(epochs=30).fit((s * 100).astype(np.int64), q)
-    with pytest.warns(CoadWarning, match=r"holds about 1\.\d anomalies"):
+    with pytest.warns(CoadWarning, match=r"has about 1\.\d anomalies"):
         quick(epochs=20, batch_size=16, alpha=0.1).fit(s, q)
 
 
@@ -331,7 +343,7 @@ def test_members_folded_together_give_the_mean_logit_of_each(source, shape):
         assert together.latent([x.numpy()]).shape[0] == 7
 
 
-def test_heard_in_an_ensemble_are_only_starts_near_the_best():
+def test_an_ensemble_includes_only_starts_near_the_best():
     def report(seed, status, f):
         return StartReport(seed, status, f, 1.0, 1.0, 0.1, 0.1, 1, 1)
 
