@@ -11,6 +11,9 @@ import pytest
 import torch
 from makers import event_rows
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from coad.core.validation import check_betas
@@ -291,6 +294,39 @@ def test_a_setting_out_of_range_is_refused_by_name_at_fit(setting, value, words)
     model = quick(**{setting: value})
     with pytest.raises(InputError, match=f"^{setting} must .*{words}.*, not "):
         model.fit(*event_rows(200)[:2])
+
+
+def test_score_is_the_f_hat_of_an_evaluation(fitted):
+    s, q, _ = event_rows(seed=1)
+    assert fitted.score(s, q) == fitted.evaluate(s, q).fbeta_hat > 0.7
+    with_context = fitted.evaluate_confidences(*fitted.confidences(s, q), np.arange(len(s)) % 2)
+    assert fitted.score(s, q, context=np.arange(len(s)) % 2) == with_context.fbeta_hat
+    quiet = fitted.at(1.0)
+    quiet.confidences = lambda *_: (np.zeros(5), np.zeros(5))
+    assert quiet.score(s[:5], q[:5]) == 0.0
+
+
+def test_model_selection_of_scikit_learn_takes_s_as_x_and_q_as_y():
+    s, q, _ = event_rows(450)
+    found = cross_val_score(quick(epochs=25, alpha=0.1), s, q, cv=3)
+    assert found.shape == (3,)
+    assert (found > 0.5).all()
+    search = GridSearchCV(quick(epochs=25, alpha=0.1), {"lr": [1e-6, 1e-2]}, cv=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoadWarning)  # the small learning rate learns nothing
+        search.fit(s, q)
+    assert search.best_params_ == {"lr": 1e-2}
+    assert search.score(s, q) > 0.5
+
+
+def test_a_model_that_is_not_fitted_is_one_for_scikit_learn_too(fitted):
+    model = CoAD()
+    with pytest.raises(InputError):
+        model.fit(np.zeros((3, 2)), np.zeros((3, 2)))
+    for use in (check_is_fitted, lambda one: one.predict([[0.0]], [[0.0]])):
+        with pytest.raises(SklearnNotFittedError):
+            use(model)
+    check_is_fitted(fitted)
 
 
 def test_integers_and_small_batches_are_warned_of():
