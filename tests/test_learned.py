@@ -11,6 +11,9 @@ import pytest
 import torch
 from makers import event_rows
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from coad.core.validation import check_betas
@@ -43,7 +46,7 @@ def fitted() -> CoAD:
     return quick().fit(s, q)
 
 
-def test_defaults_find_the_events_without_being_told_anything(fitted):
+def test_defaults_find_the_events(fitted):
     s, q, event = event_rows(seed=1)
     flag = fitted.predict(s, q)
     assert flag.dtype == bool
@@ -95,7 +98,7 @@ def test_no_more_than_all_events_are_found_where_there_are_more_than_in_training
     assert result.recall_hat == 1
     assert max(result.intervals.recall_hat[1], result.interval[1]) <= 1
     given = copy.copy(fitted)
-    given.alpha = fitted.alpha_  # who says how many there are is told that there are more
+    given.alpha = fitted.alpha_  # with a given α, R̂ above 1 shows that there are more events than α
     known = given.evaluate(s[often], q[often])
     assert known.alpha == fitted.alpha_
     assert known.recall_hat > 1
@@ -262,7 +265,6 @@ BAD = [
     ("alpha", lambda s, q: (s, q), {"alpha": 0.9}),
     ("one logit", lambda s, q: (s, q), {"net": (nn.Linear(4, 3), nn.Linear(4, 1))}),
     ("pair", lambda s, q: (s, q), {"net": 3}),
-    ("validation", lambda s, q: (s, q), {"validation": 1.5}),
     ("group", lambda s, q: (s, q), {"split": "group"}),
 ]
 
@@ -274,18 +276,64 @@ def test_bad_input_is_a_clear_error(words, change, settings):
         quick(**settings).fit(*change(s, q))
 
 
-@pytest.mark.parametrize("settings", [{"memory_format": "nchw"}, {"precision": "float16"}])
-def test_unknown_memory_formats_and_precisions_are_named(settings):
-    s, q, _ = event_rows(200)
-    with pytest.raises(InputError, match="must be one of 'auto'"):
-        quick(**settings).fit(s, q)
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("epochs", 0, "a whole number of at least 1"), ("epochs", 2.5, "a whole number"),
+        ("n_starts", 0, "at least 1"), ("n_starts", True, "a whole number"), ("batch_size", 1, "at least 2"),
+        ("patience", -1, "at least 1"), ("epoch_size", 0, "at least 2"), ("micro_batch", 0, "at least 1"),
+        ("lr", 0, "a number of at least"), ("lr", 5.0, "at most 1"), ("lr", math.nan, "a number"),
+        ("lr", "fast", "a number"), ("validation", 1.5, "a fraction between 0 and 1"), ("validation", 0, "a fraction"),
+        ("significance", 0, "between 0 and 1"), ("significance", 2, "between 0 and 1"), ("jitter", -1, "at least 0"),
+        ("margin", -1, "at least 0"), ("jitter", math.inf, "a number"), ("lambda_mag", None, "a number"), ("schedule", "linear", "one of 'cosine', 'constant'"),
+        ("split", "rows", "one of 'random', 'group', 'time'"), ("preset", "fast", "one of 'robust', 'paper'"),
+        ("memory_format", "nchw", "one of 'auto', 'default'"), ("precision", "float16", "one of 'auto', 'float32'"),
+    ],
+)  # fmt: skip
+def test_a_setting_out_of_range_is_refused_by_name_at_fit(setting, value, words):
+    model = quick(**{setting: value})
+    with pytest.raises(InputError, match=f"^{setting} must .*{words}.*, not "):
+        model.fit(*event_rows(200)[:2])
+
+
+def test_score_is_the_f_hat_of_an_evaluation(fitted):
+    s, q, _ = event_rows(seed=1)
+    assert fitted.score(s, q) == fitted.evaluate(s, q).fbeta_hat > 0.7
+    with_context = fitted.evaluate_confidences(*fitted.confidences(s, q), np.arange(len(s)) % 2)
+    assert fitted.score(s, q, context=np.arange(len(s)) % 2) == with_context.fbeta_hat
+    quiet = fitted.at(1.0)
+    quiet.confidences = lambda *_: (np.zeros(5), np.zeros(5))
+    assert quiet.score(s[:5], q[:5]) == 0.0
+
+
+def test_model_selection_of_scikit_learn_takes_s_as_x_and_q_as_y():
+    s, q, _ = event_rows(450)
+    found = cross_val_score(quick(epochs=25, alpha=0.1), s, q, cv=3)
+    assert found.shape == (3,)
+    assert (found > 0.5).all()
+    search = GridSearchCV(quick(epochs=25, alpha=0.1), {"lr": [1e-6, 1e-2]}, cv=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoadWarning)  # the small learning rate learns nothing
+        search.fit(s, q)
+    assert search.best_params_ == {"lr": 1e-2}
+    assert search.score(s, q) > 0.5
+
+
+def test_a_model_that_is_not_fitted_is_one_for_scikit_learn_too(fitted):
+    model = CoAD()
+    with pytest.raises(InputError):
+        model.fit(np.zeros((3, 2)), np.zeros((3, 2)))
+    for use in (check_is_fitted, lambda one: one.predict([[0.0]], [[0.0]])):
+        with pytest.raises(SklearnNotFittedError):
+            use(model)
+    check_is_fitted(fitted)
 
 
 def test_integers_and_small_batches_are_warned_of():
     s, q, _ = event_rows(300)
     with pytest.warns(CoadWarning, match="int64 numbers"):
         quick(epochs=30).fit((s * 100).astype(np.int64), q)
-    with pytest.warns(CoadWarning, match=r"holds about 1\.\d anomalies"):
+    with pytest.warns(CoadWarning, match=r"has about 1\.\d anomalies"):
         quick(epochs=20, batch_size=16, alpha=0.1).fit(s, q)
 
 
@@ -331,7 +379,7 @@ def test_members_folded_together_give_the_mean_logit_of_each(source, shape):
         assert together.latent([x.numpy()]).shape[0] == 7
 
 
-def test_heard_in_an_ensemble_are_only_starts_near_the_best():
+def test_an_ensemble_includes_only_starts_near_the_best():
     def report(seed, status, f):
         return StartReport(seed, status, f, 1.0, 1.0, 0.1, 0.1, 1, 1)
 

@@ -1,4 +1,4 @@
-"""The steps of a fit: check the rows, hold some out, scale, train, set thresholds, and tell what was found."""
+"""The steps of a fit: check settings and rows, split, scale, train, set thresholds, warn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coad.learned.context import fitted_context
 from coad.learned.scaling import Scaler
 from coad.learned.training.configure import (
     blueprints_for,
-    checked_betas,
+    check_settings,
     seed_of,
     settings_for,
     warn_of_small_batches,
@@ -25,8 +25,8 @@ from coad.learned.training.inputs import (
     as_pair,
     names_of,
     reject_constant,
-    warn_of_held_rows,
-    warn_of_wild_values,
+    warn_of_outliers,
+    warn_of_repeated_readings,
 )
 from coad.learned.training.split import hold_out, new_rows
 
@@ -40,7 +40,7 @@ LEAST_ROWS = 50
 
 def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: Any) -> None:
     """See :meth:`coad.CoAD.fit`."""
-    betas = checked_betas(model)
+    betas = check_settings(model)
     model.names_s_, model.names_q_ = names_of(s, q)
     model.layout_ = None
     s, q, context, group, time = unpacked(s, q, context, group, time)
@@ -57,30 +57,30 @@ def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: An
     new = new_rows(rows_s, rows_q)
     among = None if new is None else np.flatnonzero(new)
     if new is not None:
-        warn_of_held_rows(new, "only the first of each is learned from", least=LEAST_ROWS)
+        warn_of_repeated_readings(new, "only the first row of each reading is used", least=LEAST_ROWS)
     train, held = hold_out(len(rows_s), model.validation, model.split, split_labels, rng, among)
     blueprints = blueprints_for(model.net, rows_s.shape[1:], rows_q.shape[1:])
     model.scaler_s_, model.scaler_q_ = (
         Scaler.fit(x, labels, train) if model.scale else None for x in (rows_s, rows_q)
     )
-    warn_of_wild_values(model.scaler_s_, "s", model.names_s_)
-    warn_of_wild_values(model.scaler_q_, "q", model.names_q_)
+    warn_of_outliers(model.scaler_s_, rows_s, "s", model.names_s_)
+    warn_of_outliers(model.scaler_q_, rows_q, "q", model.names_q_)
     model.shape_s_, model.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
     model.contexts_ = None if labels is None else np.unique(labels).tolist()
     codes = None if labels is None else np.unique(labels, return_inverse=True)[1]
     model.validation_rows_ = held
     settings, heads = settings_for(model, betas, len(train), len(held), seed, blueprints)
-    # Fancy indexing of the whole would double the memory; rows are taken and scaled batch by batch.
+    # Rows are taken and scaled batch by batch; indexing the whole array would double the memory.
     scalers = (model.scaler_s_, model.scaler_q_)
-    parts = [StoredRows((rows_s, rows_q), scalers, index, labels, codes) for index in (train, held)]
-    found = train_heads(model, blueprints, settings, heads, (parts[0], parts[1]), betas)
+    stored = [StoredRows((rows_s, rows_q), scalers, index, labels, codes) for index in (train, held)]
+    found = train_heads(model, blueprints, settings, heads, (stored[0], stored[1]), betas)
     model.alpha_, model.alpha_how_ = found.alpha, found.how
     model.fitted_, model.history_, model.plan_ = found.fitted, found.histories, found.plan
     model.random_state_, model.blueprints_ = seed, blueprints
     model.dismissed_, model.kinds_ = (), None
     for beta, own in found.fitted.items():
         if own.scorer_s.net.members > 1 and own.status != "no coincidence":
-            # Each start was trained to be decided at one half; their mean was not.
+            # Each start was trained for a threshold of one half; the mean of several was not.
             view = model.at(beta)
             p_s, p_q = view.confidences(rows_s, rows_q, context)
             pair = view._searched(p_s, p_q, beta, labels, alpha=model.alpha, n_permutations=0)
@@ -88,7 +88,7 @@ def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: An
         if own.status == "no coincidence":
             warnings.warn(
                 f"no coincidence found for beta = {beta:g}: shuffled pairings do as well on the "
-                f"{len(held):,} held-out rows (p = {own.p_value:.3g}); nothing will be flagged",
+                f"{len(held):,} validation rows (p = {own.p_value:.3g}); nothing will be flagged",
                 NoCoincidenceWarning,
                 stacklevel=3,
             )

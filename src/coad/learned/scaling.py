@@ -1,10 +1,10 @@
-"""Fitted scalers: each feature or channel to mean 0 and deviation 1, per input and per context.
+"""``Scaler``: each feature or channel to mean 0 and standard deviation 1, per context.
 
-Rows of a context that training did not see, or saw fewer than ``MIN_ROWS`` times, are scaled by
-the pooled scaler: the mean and deviation of all rows together.
+Rows of a context with fewer than ``MIN_ROWS`` training rows are scaled with the pooled mean and deviation, those of
+all rows.
 
-A sensor that says -9999 now and then would make all its other values look the same. So what lies far outside nearly all
-of a feature is brought near, if it is wild enough to spoil the deviation; the order of the values stays.
+A sensor that reads -9999 now and then would have a deviation so large that all its other values become equal after
+scaling. So outliers that inflate the deviation are clipped first. The clipping is soft: it keeps the order of values.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from coad.exceptions import InputError
 
 __all__ = ["MIN_ROWS", "Scaler"]
 
-#: A context with fewer rows than this has no scale of its own.
+#: A context with fewer rows than this is scaled with the pooled mean and deviation.
 MIN_ROWS = 20
-#: Wild is what lies more than so many times the range of the middle 90 % outside of it. Such values are tamed if the
-#: deviation is more than so many times what it is then.
-_MIDDLE, _FAR, _SPOILED = (0.05, 0.95), 2.0, 3.0
-#: Values that the middle is taken from, and the least rows.
+#: The bulk of a feature lies between these quantiles. Outliers are this many times the width of the bulk beyond it.
+_BULK, _FAR = (0.05, 0.95), 2.0
+#: Outliers are clipped if they make the deviation more than this many times as large.
+_INFLATED = 3.0
+#: Values of the sample that the quantiles are taken from, and its smallest number of rows.
 _SOME_VALUES, _SOME_ROWS = 1_000_000, 1000
 _NO_LIMITS = np.array([[-np.inf], [np.inf]])
 
@@ -34,11 +35,17 @@ Array32 = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Scaler:
-    """Mean and deviation of each feature (n, features) or channel (n, channels, ...).
+    """Mean and standard deviation of each feature (n, features) or channel (n, channels, ...).
 
-    ``contexts`` lists the contexts with a scale of their own; row 0 of ``mean`` and ``std``
-    is the pooled scale, row i + 1 that of ``contexts[i]``. ``limits`` (2, features) is where values become wild, infinite
-    for features that are left as they are; None if all are.
+    Parameters
+    ----------
+    mean, std
+        Row 0 is pooled over all rows, row i + 1 is that of ``contexts[i]``.
+    contexts
+        The contexts with a mean and deviation of their own.
+    limits
+        Shape (2, features): values outside are clipped; infinite for features without outliers, None if no
+        feature has any.
 
     >>> scaler = Scaler.fit(np.array([[0.0, 5.0], [2.0, 5.0]], dtype=np.float32))
     >>> scaler.transform(np.array([[2.0, 6.0]], dtype=np.float32))
@@ -54,35 +61,59 @@ class Scaler:
     def fit(
         cls, x: Array32, context: ArrayLike | None = None, index: NDArray[np.int64] | None = None
     ) -> Scaler:
-        """Learn the scale of the rows ``index`` (all, if not given), a block at a time.
+        """Fit a scaler, reading ``x`` block by block.
 
-        A feature that never changes is centred and not divided.
+        Parameters
+        ----------
+        x
+            The rows, float32.
+        context
+            The context of each row.
+        index
+            The rows to use, all if not given.
+
+        Returns
+        -------
+        Scaler
+            Constant features are centred but not divided.
         """
         index = np.arange(len(x)) if index is None else index
-        parts, contexts = [], []
+        within, contexts = [], []
         if context is not None:
             labels = np.asarray(context)[index]
             for label in np.unique(labels).tolist():
                 rows = index[labels == label]
                 if len(rows) >= MIN_ROWS:
                     contexts.append(label)
-                    parts.append(rows)
+                    within.append(rows)
         scales = [_scale(x, index)]
         limits = _limits(x, index, scales[0][1])
         if limits is not None:
             scales = [_scale(x, index, limits)]
-        scales += [_scale(x, part, limits) for part in parts]
+        scales += [_scale(x, rows, limits) for rows in within]
         # A feature that is constant within a context keeps the pooled deviation.
         pooled = scales[0][1]
         std = np.stack([np.where(s > 0, s, np.where(pooled > 0, pooled, 1.0)) for _, s in scales])
         return cls(np.stack([m for m, _ in scales]), std, tuple(contexts), limits)
 
-    def tamed(self, x: Array32) -> Array32:
-        """The rows with wild values brought near, before any scaling."""
-        return x if self.limits is None else _tamed(x, self.limits)
+    def clipped(self, x: Array32) -> Array32:
+        """The rows with outliers clipped, before scaling."""
+        return x if self.limits is None else _clipped(x, self.limits)
 
     def transform(self, x: Array32, context: ArrayLike | None = None) -> Array32:
-        """The scaled rows, float32."""
+        """Scale rows.
+
+        Parameters
+        ----------
+        x
+            Rows of the shape of the fit, float32.
+        context
+            The context of each row; needed if the scaler was fitted with contexts.
+
+        Returns
+        -------
+        ndarray of float32, the shape of ``x``
+        """
         wide = (slice(None), slice(None)) + (None,) * (x.ndim - 2)
         row = np.zeros(len(x), dtype=np.int64)
         if context is not None and self.contexts:
@@ -92,7 +123,7 @@ class Scaler:
         elif self.contexts:
             raise InputError("this model was scaled per context; pass context= for the new rows as well")
         pick = row if row.any() else slice(0, 1)
-        scaled = np.subtract(self.tamed(x), self.mean.astype(np.float32)[pick][wide], dtype=np.float32)
+        scaled = np.subtract(self.clipped(x), self.mean.astype(np.float32)[pick][wide], dtype=np.float32)
         scaled *= (1.0 / self.std).astype(np.float32)[pick][wide]
         return scaled
 
@@ -116,24 +147,24 @@ class Scaler:
 
 
 def _limits(x: Array32, index: NDArray[np.int64], std: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Where the values of each feature become wild, if they spoil its deviation ``std``."""
+    """The limits beyond which the values of each feature are clipped, if they inflate its deviation ``std``."""
     wanted = max(_SOME_ROWS, _SOME_VALUES // max(1, int(np.prod(x.shape[1:]))))
     some = x[index[:: max(1, len(index) // wanted)]]
-    # Of a window the least and the largest value count: a short pulse in every window is not wild.
+    # Quantiles of the minimum and maximum of each window: a short pulse in every window is not an outlier.
     inner = tuple(range(2, x.ndim))
-    low = np.quantile(some.min(axis=inner), _MIDDLE[0], axis=0).astype(np.float64)
-    high = np.quantile(some.max(axis=inner), _MIDDLE[1], axis=0).astype(np.float64)
+    low = np.quantile(some.min(axis=inner), _BULK[0], axis=0).astype(np.float64)
+    high = np.quantile(some.max(axis=inner), _BULK[1], axis=0).astype(np.float64)
     middle = np.median(some, axis=(0, *inner))
-    # What is mostly at one end of its range (a count that is mostly 0) has no width to compare with.
+    # A feature that is mostly at one end of its range (a count that is mostly 0) has no bulk to compare with.
     known = (low < middle) & (middle < high)
     limits = np.stack([low - _FAR * (high - low), high + _FAR * (high - low)])
     limits = np.where(known, limits, _NO_LIMITS)
-    known &= std > _SPOILED * _tamed(some, limits).std(axis=(0, *inner), dtype=np.float64)
+    known &= std > _INFLATED * _clipped(some, limits).std(axis=(0, *inner), dtype=np.float64)
     return np.where(known, limits, _NO_LIMITS) if known.any() else None
 
 
-def _tamed(x: Array32, limits: NDArray[np.float64]) -> Array32:
-    """Values outside the limits brought near: still in order, and less than the range of the middle away from these."""
+def _clipped(x: Array32, limits: NDArray[np.float64]) -> Array32:
+    """Soft clipping: values beyond the limits keep their order and end less than the width of the bulk beyond them."""
     out = x.astype(np.float32, copy=True)
     for feature in np.flatnonzero(np.isfinite(limits[0])):
         own = x[:, feature].astype(np.float64)
@@ -156,10 +187,10 @@ def _scale(
 
     def taken(start: int) -> Array32:
         rows = x[index[start : start + block]]
-        return rows if limits is None else _tamed(rows, limits)
+        return rows if limits is None else _clipped(rows, limits)
 
     mean = sum(taken(i).sum(axes, dtype=np.float64) for i in starts) / count
     square = sum(np.square(taken(i) - mean[wide]).sum(axes) for i in starts)
     std = np.sqrt(square / count)
-    # Rounding leaves a constant feature with a deviation that is small but not 0.
+    # Rounding gives a constant feature a deviation that is small but not 0.
     return mean, np.where(std > 1e-7 * np.maximum(np.abs(mean), 1e-30), std, 0.0)

@@ -25,9 +25,9 @@ from coad.learned.training.inputs import (
     check_kind_of_context,
     names_of,
     reject_constant,
-    warn_of_held_rows,
+    warn_of_outliers,
+    warn_of_repeated_readings,
     warn_of_unseen_contexts,
-    warn_of_wild_values,
 )
 from coad.learned.training.judge import Evaluation, RowScores, judge
 from coad.learned.training.split import new_rows
@@ -168,7 +168,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         seed = seed_of(self.random_state)
         rng = np.random.default_rng(seed)
         if group is None and (new := new_rows(rows_s, rows_q)) is not None:
-            warn_of_held_rows(new, "they are held out together", least=100)
+            warn_of_repeated_readings(new, "the rows of one reading are kept in one split", least=100)
             group = np.cumsum(new)
         self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
         self.contexts_ = None if labels is None else np.unique(labels).tolist()
@@ -182,7 +182,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
             "sq", self.transforms_, self.fronts_, (self.names_s_, self.names_q_), strict=True
         ):
             if not look:  # digests and codes have columns of their own
-                warn_of_wild_values(front.scaler, name, known)
+                warn_of_outliers(front.scaler, rows_s if name == "s" else rows_q, name, known)
         if not self.modes_:
             warnings.warn(
                 f"no coincident modes: {self.reason_}; every row gets mode -1 and nothing is flagged",

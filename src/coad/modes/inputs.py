@@ -43,7 +43,7 @@ class Front:
         scaler = Scaler.fit(rows, labels)
         if rows.ndim != 2 or rows.shape[1] < 2 or not pooled:
             return cls(scaler, None)
-        some = scaler.tamed(rows[:: max(1, len(rows) // _MOST_ROWS)]).astype(np.float64)
+        some = scaler.clipped(rows[:: max(1, len(rows) // _MOST_ROWS)]).astype(np.float64)
         spread = some.std(axis=0)
         return cls(scaler, (spread / max(float(np.sqrt(np.square(spread).mean())), 1e-30)).astype(np.float32))
 

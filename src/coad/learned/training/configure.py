@@ -1,56 +1,101 @@
-"""What a ``CoAD`` was asked for, checked, and what follows from it for the training."""
+"""Check the settings of a ``CoAD``, and derive those of its training from them."""
 
 from __future__ import annotations
 
 import itertools
 import math
+import numbers
 import warnings
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from coad.core.validation import check_alpha, check_betas
+from coad.core.validation import check_alpha, check_betas, check_significance
 from coad.exceptions import CoadWarning, InputError
 from coad.learned.net_spec import Layout, NetSpec, default_spec, preset
+from coad.learned.objective import Preset
 from coad.learned.training.model import Blueprint, as_source
-from coad.learned.training.settings import Settings
+from coad.learned.training.settings import Schedule, Settings
+from coad.learned.training.split import Split
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
 
 __all__ = [
     "blueprints_for",
-    "checked_betas",
+    "check_settings",
     "forced_plan",
     "seed_of",
     "settings_for",
     "warn_of_small_batches",
 ]
 
-#: Fewer expected joint events than this in a batch make its F̂ mostly noise.
+#: With fewer anomalies than this in a batch, its F̂ is mostly noise.
 _FEW_EVENTS = 8
-#: Steps of the optimiser that a run has room for, unless told otherwise.
+#: Optimiser steps of a run whose number of epochs is not given.
 _STEPS = 400
-#: Several β are trained this much longer. Digits, 4 seeds, error at β = 1: 4.37 % instead of 5.90 %; at β = 0.05:
+#: Several β are trained this much longer. Digits, 4 random states, error at β = 1: 4.37 % instead of 5.90 %; at β = 0.05:
 #: 2.68 % instead of 3.40 %.
 _LONGER = 1.08
 
+#: Settings with a fixed set of values.
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "schedule": (None, *get_args(Schedule)),
+    "split": get_args(Split),
+    "preset": get_args(Preset),
+    "precision": ("auto", "float32", "bfloat16"),
+    "memory_format": ("auto", *get_args(Layout)),
+}
+#: Settings that are numbers: the smallest and the largest value, and whether only whole numbers are allowed.
+_RANGES: dict[str, tuple[float, float, bool]] = {
+    "n_starts": (1, math.inf, True),
+    "epochs": (1, math.inf, True),
+    "batch_size": (2, math.inf, True),
+    "patience": (1, math.inf, True),
+    "epoch_size": (2, math.inf, True),
+    "micro_batch": (1, math.inf, True),
+    "lr": (1e-12, 1.0, False),
+    "lambda_wall": (0, math.inf, False),
+    "lambda_mag": (0, math.inf, False),
+    "margin": (0, math.inf, False),
+    "jitter": (0, math.inf, False),
+    "checkpoint_seconds": (0, math.inf, False),
+}
+#: Numbers that must be given; None for the others stands for a value chosen from the data.
+_REQUIRED = ("n_starts", "lambda_mag", "checkpoint_seconds")
 
-def checked_betas(model: CoAD) -> tuple[float, ...]:
-    """The β asked for, ascending; α and the number of seeds are checked with them."""
+
+def check_settings(model: CoAD) -> tuple[float, ...]:
+    """Raise :class:`~coad.exceptions.InputError` for a setting that is out of range; returns the β, ascending."""
     betas = check_betas(model.beta)
     if any(a >= b for a, b in itertools.pairwise(betas)):
         raise InputError(f"beta must ascend without repeats; {model.beta!r} does not")
     check_alpha(model.alpha)
-    if int(model.n_starts) < 1:
-        raise InputError(f"n_starts must be at least 1, not {model.n_starts!r}")
+    check_significance(model.significance)
+    for name, allowed in _CHOICES.items():
+        if getattr(model, name) not in allowed:
+            words = ", ".join(repr(one) for one in allowed if one is not None)
+            raise InputError(f"{name} must be one of {words}, not {getattr(model, name)!r}")
+    for name, (low, high, whole) in _RANGES.items():
+        value = getattr(model, name)
+        if value is None and name not in _REQUIRED:
+            continue
+        kind = numbers.Integral if whole else numbers.Real
+        number = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+        if not number or not low <= value <= high:
+            most = "" if math.isinf(high) else f" and at most {high:g}"
+            raise InputError(
+                f"{name} must be a {'whole ' if whole else ''}number of at least {low:g}{most}, not {value!r}"
+            )
+    if not (isinstance(model.validation, numbers.Real) and 0.0 < float(model.validation) < 1.0):
+        raise InputError(f"validation must be a fraction between 0 and 1, not {model.validation!r}")
     return betas
 
 
 def blueprints_for(
     net: Any, shape_s: tuple[int, ...], shape_q: tuple[int, ...]
 ) -> tuple[Blueprint, Blueprint]:
-    """The networks for s and q: those given, the paper\'s by name, or chosen from the shapes."""
+    """The networks for s and q: those given, the paper's by name, or chosen from the shapes."""
     if net is None:
         sources: tuple[Any, Any] = default_spec(shape_s), default_spec(shape_q)
     elif isinstance(net, str):
@@ -72,7 +117,7 @@ def settings_for(
     seed: int,
     blueprints: tuple[Blueprint, Blueprint],
 ) -> tuple[Settings, tuple[float, ...]]:
-    """The settings of the run and the β of its heads: a recall head more if α must be found."""
+    """The settings of the run, and the β of its heads: with a recall head (β = inf) if α must be estimated."""
     own = all(isinstance(b.source, NetSpec) for b in blueprints)
     heads = betas
     if model.alpha == "auto" and not math.isinf(betas[-1]) and own:
@@ -91,7 +136,7 @@ def settings_for(
         alpha=None if model.alpha == "auto" else float(model.alpha),
         epochs=epochs,
         batch_size=batch,
-        # The falling learning rate needs its whole course; only a constant one may stop early.
+        # A run with a falling learning rate must reach its end; only one with a constant rate may stop early.
         patience=model.patience or (epochs if robust else max(20, epochs // 3)),
         seed=seed,
         lr=model.lr or (1e-2 if robust else 1e-4),
@@ -110,14 +155,8 @@ def settings_for(
 
 
 def forced_plan(model: CoAD) -> dict[str, Any]:
-    """What the user did not leave to measurement."""
+    """The fields of the plan that the user has set; the others are measured."""
     forced: dict[str, Any] = {}
-    for name, value, known in (
-        ("precision", model.precision, ("auto", "float32", "bfloat16")),
-        ("memory_format", model.memory_format, ("auto", *get_args(Layout))),
-    ):
-        if value not in known:
-            raise InputError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}")
     if model.precision != "auto":
         forced["bfloat16"] = model.precision == "bfloat16"
     if model.memory_format != "auto":
@@ -126,10 +165,10 @@ def forced_plan(model: CoAD) -> dict[str, Any]:
 
 
 def warn_of_small_batches(batch: int, alpha: float) -> None:
-    """Warn, with the number, if a batch holds too few anomalies."""
+    """Warn if a batch has too few anomalies to measure F̂."""
     if batch * alpha < _FEW_EVENTS:
         warnings.warn(
-            f"a batch of {batch:,} rows holds about {batch * alpha:.1f} anomalies at "
+            f"a batch of {batch:,} rows has about {batch * alpha:.1f} anomalies at "
             f"alpha = {alpha:.3g}, too few to measure F̂; "
             f"use batch_size of {math.ceil(_FEW_EVENTS / alpha):,} or more",
             CoadWarning,
@@ -138,7 +177,7 @@ def warn_of_small_batches(batch: int, alpha: float) -> None:
 
 
 def seed_of(random_state: Any) -> int:
-    """One number from which everything random is derived."""
+    """The integer from which all random numbers are derived."""
     if random_state is None:
         return int(np.random.default_rng().integers(2**31))
     if isinstance(random_state, np.random.Generator):

@@ -1,4 +1,4 @@
-"""From settings to fitted heads: α found, all seeds trained, the best of each β tested against chance."""
+"""From settings to fitted heads: estimate α, train all starts, test the best one of each β against chance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Trained", "near_best", "plausible_rate", "same_rows", "train_heads"]
 
-#: In an ensemble, a start with so much of the best one's F̂ has a say (alone it is worse, but it errs elsewhere),
-#: if its confidences go along with the best one's this much, over so many held-out rows. The first was chosen by F1
-#: on two simulated RF stations; the second parts starts that agree (0.8 to 1) from opposite ones (-0.4 and less).
-_HEARD, _ALIKE, _COMPARED = 0.9, 0.5, 10_000
+#: An ensemble includes the starts with at least this fraction of the best F̂ (chosen by F1 on two simulated RF
+#: stations), if their scores correlate with those of the best start at least this much (starts that agree have 0.8
+#: to 1, starts that found other rows -0.4 or less), over at most this many validation rows.
+_NEAR_BEST, _SAME_ROWS, _COMPARED_ROWS = 0.9, 0.5, 10_000
 
 
 @dataclass(frozen=True)
 class Trained:
-    """α and how it was found, the best of each β, and the course of every seed."""
+    """α and its origin, the best start of each β, and the history of every start."""
 
     alpha: float
     how: str
@@ -51,12 +51,11 @@ def train_heads(
     rows: tuple[Rows, Rows],
     betas: tuple[float, ...],
 ) -> Trained:
-    """Train on the first of ``rows``, choose and test on the second; ``heads`` may hold one β more than asked."""
+    """Train on the first of ``rows``, select and test on the second; ``heads`` may have β = inf beside ``betas``."""
     train, held = rows
     folder = None if model.checkpoint is None else Path(model.checkpoint)
     seeds = [settings.seed + i for i in range(model.n_starts)]
     common: dict[str, Any] = {
-        "plan": None,
         "augment": model.augment,
         "forced": forced_plan(model),
         "checkpoint_seconds": model.checkpoint_seconds,
@@ -65,7 +64,7 @@ def train_heads(
     }
     pilot = None
     if settings.alpha is None and not math.isinf(heads[-1]):
-        # A network of the user's has no spare output for a recall head: a short run finds α first.
+        # A network of the user has no output left for a recall head: a short run estimates α first.
         short = replace(settings, beta=(math.inf,) * len(heads), epochs=max(1, settings.epochs // 3))
         where = None if folder is None else folder / "pilot"
         first = train_starts(blueprints, seeds[:2], short, train, held, checkpoint=where, **common)
@@ -77,16 +76,16 @@ def train_heads(
     return Trained(alpha, how, fitted, run.histories, run.plan.to_dict())
 
 
-def plausible_rate(model: CoAD) -> float:
-    """More true joint events than this are not anomalies any more."""
-    return MAX_PLAUSIBLE_RATE if model.alpha == "auto" else 2 * float(model.alpha)
+def plausible_rate(alpha: float | Literal["auto"]) -> float:
+    """The largest TP that is still taken for anomalies; above it, a shared regime is suspected."""
+    return MAX_PLAUSIBLE_RATE if alpha == "auto" else 2 * float(alpha)
 
 
 def _alpha(model: CoAD, run: Run, pilot: float | None) -> tuple[float, str]:
     if pilot is not None:
         return pilot, "the largest TP that a short first run with beta = inf reached on validation data"
     if model.alpha == "auto":
-        how = "the largest TP that a recall head (beta = inf) reached on validation data, over all seeds"
+        how = "the largest TP that a recall head (beta = inf) reached on validation data, over all starts"
         return estimated_alpha(run.snapshots), how
     return float(model.alpha), "given"
 
@@ -100,7 +99,7 @@ def _best(
     alpha: float,
     held: Rows,
 ) -> Fitted:
-    """The best seed for a β; "no coincidence" if shuffled pairings of the held-out rows do as well."""
+    """The best start of a β; "no coincidence" if shuffled pairings of the validation rows do as well."""
     table, best = report_starts(run.snapshots, beta, alpha)
     null = np.max([x.null_maxima for x in run.snapshots if x.beta == beta], axis=0)
     chance = p_value(best.correlation, null)
@@ -118,28 +117,28 @@ def _best(
     if model.ensemble:
         near = near_best(table, best.seed)
         own = {x.seed: x for x in run.snapshots if x.beta == beta and x.seed in near}
-        says = {seed: _product(*scorers([x]), held) for seed, x in own.items()}
-        members = [x for seed, x in own.items() if same_rows(says[seed], says[best.seed])]
+        scores = {seed: _product(*scorers([x]), held) for seed, x in own.items()}
+        members = [x for seed, x in own.items() if same_rows(scores[seed], scores[best.seed])]
     return Fitted(
         beta,
         *scorers(members),
         starts=table,
         seed=best.seed,
         p_value=chance,
-        status=status_of(found, best.true_positives, plausible_rate(model)),
+        status=status_of(found, best.true_positives, plausible_rate(model.alpha)),
         ensemble=[one.seed for one in members],
     )
 
 
 def near_best(reports: Sequence[StartReport], best: int) -> set[int]:
-    """The seeds that may have a say beside the best one: those with nearly its F̂."""
+    """The seeds of the starts whose F̂ is close to that of the start ``best``, which is included."""
     top = next(report.fbeta_hat for report in reports if report.seed == best)
-    near = {r.seed for r in reports if r.status != "collapsed" and r.fbeta_hat >= _HEARD * top}
+    near = {r.seed for r in reports if r.status != "collapsed" and r.fbeta_hat >= _NEAR_BEST * top}
     return near | {best}
 
 
 def same_rows(product: FloatArray, of_best: FloatArray) -> bool:
-    """Whether a start found what the best one did: another optimum of F̂ may be about other rows.
+    """Whether a start scores the same rows high as the best one: other optima of F̂ may mark other rows.
 
     >>> best = np.array([0.0, 0.1, 0.9, 1.0])
     >>> same_rows(best**2, best), same_rows(1 - best, best)
@@ -148,11 +147,11 @@ def same_rows(product: FloatArray, of_best: FloatArray) -> bool:
     if product is of_best:
         return True
     with np.errstate(divide="ignore", invalid="ignore"):
-        return bool(np.corrcoef(product, of_best)[0, 1] >= _ALIKE)
+        return bool(np.corrcoef(product, of_best)[0, 1] >= _SAME_ROWS)
 
 
 @torch.inference_mode()
 def _product(scorer_s: Scorer, scorer_q: Scorer, rows: Rows) -> FloatArray:
-    """p_s·p_q of (some of) the held-out rows."""
-    parts = [scorer_s(s) * scorer_q(q) for s, q in rows.blocks(limit=_COMPARED)]
-    return np.asarray(torch.cat(parts).numpy(), dtype=np.float64)
+    """p_s·p_q of the first validation rows."""
+    blocks = [scorer_s(s) * scorer_q(q) for s, q in rows.blocks(limit=_COMPARED_ROWS)]
+    return np.asarray(torch.cat(blocks).numpy(), dtype=np.float64)

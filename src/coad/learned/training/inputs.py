@@ -1,4 +1,4 @@
-"""What people pass in, as float32 arrays: NumPy, torch, pandas or Polars, checked row by row."""
+"""The inputs of the user (NumPy, torch, pandas or Polars) as checked float32 arrays."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ __all__ = [
     "names_of",
     "reject_constant",
     "scaled_blocks",
-    "warn_of_held_rows",
+    "warn_of_outliers",
+    "warn_of_repeated_readings",
     "warn_of_unseen_contexts",
-    "warn_of_wild_values",
 ]
 
-#: Rows that are scaled and scored at a time, and bytes: networks are slower where a block leaves the caches.
+#: Most rows and most bytes that are scaled and scored at a time: larger blocks do not fit into the caches.
 _BLOCK, _BLOCK_BYTES = 1024, 2**25
-#: From so many values on, two threads are worth starting for a sum.
+#: From this many values on, torch's threads make a sum faster.
 _LARGE = 2**20
-#: Rows that are asked whether float32 holds them, and what it may be off by, as part of a column's range.
+#: Rows of which the float32 rounding error is checked, and the largest error, as a fraction of the column's range.
 _SAMPLE, _ROUNDED = 4_000, 0.01
 
 
 def names_of(s: Any, q: Any) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-    """The names of the columns of both inputs: a table's, or those that a ``Pairs`` of flat rows knows."""
+    """The column names of both inputs, from tables or from a ``Pairs`` of flat rows; None where there are none."""
     if q is not None or not isinstance(s, Pairs):
         return column_names(s), column_names(q)
     sides = ((s.s, s.s_names), (s.q, s.q_names))
@@ -50,16 +50,16 @@ def names_of(s: Any, q: Any) -> tuple[tuple[str, ...] | None, tuple[str, ...] | 
 
 
 def as_pair(s: Any, q: Any, *, least: int = 1) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Both inputs checked and of one length.
+    """Both inputs checked and of the same length, at least ``least`` rows.
 
     >>> [x.shape for x in as_pair([[1.0], [2.0]], [[0.5, 1.0], [1.0, 2.0]])]
     [(2, 1), (2, 2)]
     """
-    fit = least > 1  # single rows tell nothing about the width of a column
+    fit = least > 1  # the range of a column is not known from single rows
     rows_s, rows_q = as_rows(s, "s", exact=fit), as_rows(q, "q", exact=fit)
     if len(rows_s) != len(rows_q):
         raise InputError(
-            f"s has {len(rows_s):,} rows and q has {len(rows_q):,}; row i of both must be the same moment"
+            f"s has {len(rows_s):,} rows and q has {len(rows_q):,}; row i of both must be of the same time"
         )
     if len(rows_s) < least:
         what = f"are too few to learn from; coad needs at least {least} pairs" if fit else "hold nothing"
@@ -68,7 +68,7 @@ def as_pair(s: Any, q: Any, *, least: int = 1) -> tuple[NDArray[np.float32], NDA
 
 
 def as_fitted(model: Any, s: Any, q: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Both inputs checked against the columns and shapes that a model was fitted on."""
+    """Both inputs checked against the column names and shapes of the training rows of ``model``."""
     found = []
     for name, given, rows in zip("sq", (s, q), as_pair(s, q), strict=True):
         _check_names(given, getattr(model, f"names_{name}_"), name)
@@ -89,7 +89,7 @@ def column_names(x: Any) -> tuple[str, ...] | None:
 
 
 def _check_names(x: Any, known: tuple[str, ...] | None, name: str) -> None:
-    """A table must have the columns of the fit, in their order; arrays are taken as they come."""
+    """A table must have the columns of the training rows in the same order; arrays have no names to check."""
     names = column_names(x)
     if known is None or names is None or names == known:
         return
@@ -99,21 +99,21 @@ def _check_names(x: Any, known: tuple[str, ...] | None, name: str) -> None:
     found, wanted = (one[place] if place < len(one) else "nothing" for one in (names, known))
     raise InputError(
         f"column {place} of {name} is {found!r}, but the model was fitted with {wanted!r} there; "
-        "give the columns of the fit in their order"
+        "give the columns in the order of the fit"
     )
 
 
 def as_rows(x: Any, name: str, *, exact: bool = False) -> NDArray[np.float32]:
     """One input as float32, (n, features), (n, channels, time) or (n, c, h, w).
 
-    With ``exact``, columns that float32 cannot hold are refused.
+    With ``exact``, columns that float32 cannot represent are refused.
     """
     columns = column_names(x)
     array = _as_array(x, name)
     if array.dtype.kind in "iub":
         warnings.warn(
-            f"{name} holds {array.dtype} numbers; they are taken as measurements, and as codes by modes only "
-            "if that shows more (convert to float to say that this is meant)",
+            f"{name} holds {array.dtype} numbers; they are used as measurements (CoincidenceModes may use them as "
+            "categories); convert them to float to avoid this warning",
             CoadWarning,
             stacklevel=3,
         )
@@ -130,7 +130,7 @@ def as_rows(x: Any, name: str, *, exact: bool = False) -> NDArray[np.float32]:
         )
     with np.errstate(over="ignore"):
         rows = np.ascontiguousarray(array, dtype=np.float32)
-    # The sum is finite unless a value is not, or values are too large to be summed: then look closer.
+    # A finite sum means that all values are finite; otherwise every value is checked.
     if not np.isfinite(_sum(rows)):
         _reject_non_finite(rows, name, columns)
     if exact and len(rows) and array.dtype != np.float32:
@@ -154,7 +154,7 @@ def _as_array(x: Any, name: str) -> NDArray[Any]:
 
 
 def _reject_rounded(array: NDArray[Any], rows: NDArray[np.float32], name: str) -> None:
-    """A column that float32 cannot hold, a small change on a large offset, would be noise without a word."""
+    """Refuse a column with a small range on a large offset, of which float32 would keep only rounding errors."""
     step = max(1, len(rows) // _SAMPLE)
     exact = array[::step].reshape(len(rows[::step]), -1).astype(np.float64)
     off = np.abs(rows[::step].reshape(exact.shape) - exact).max(0)
@@ -165,7 +165,7 @@ def _reject_rounded(array: NDArray[Any], rows: NDArray[np.float32], name: str) -
         column = int(lost[0])
         raise InputError(
             f"column {column} of {name} goes from {low[column]:.9g} to {high[column]:.9g}, which float32 cannot hold; "
-            "subtract its mean and divide by its width first"
+            "subtract its mean and divide by its range first"
         )
 
 
@@ -179,7 +179,7 @@ def _sum(rows: NDArray[np.float32]) -> float:
 
 
 def as_context(context: Any, n: int) -> NDArray[Any] | None:
-    """One label a row; several columns are joined into one label."""
+    """One label per row; several columns are joined into one label."""
     if context is None:
         return None
     if hasattr(context, "detach"):
@@ -197,7 +197,7 @@ def as_context(context: Any, n: int) -> NDArray[Any] | None:
 
 
 def check_kind_of_context(labels: NDArray[Any] | None, known: Sequence[Any] | None) -> None:
-    """Text is never equal to a number: "1" would be taken for a regime that training did not see.
+    """Refuse text where training had numbers, and the other way round: "1" and 1 would be different contexts.
 
     >>> check_kind_of_context(np.array(["0", "1"]), [0, 1])
     Traceback (most recent call last):
@@ -214,7 +214,7 @@ def check_kind_of_context(labels: NDArray[Any] | None, known: Sequence[Any] | No
 
 
 def warn_of_unseen_contexts(labels: NDArray[Any] | None, known: Sequence[Any] | None) -> None:
-    """Rows in regimes that training did not see are scaled like all training rows: nothing better is known."""
+    """Warn of rows in contexts that are not in the training rows: they are scaled with the pooled mean and deviation."""
     if labels is None or not known:
         return
     names, counts = np.unique(labels, return_counts=True)
@@ -231,7 +231,7 @@ def warn_of_unseen_contexts(labels: NDArray[Any] | None, known: Sequence[Any] | 
 
 
 def as_groups(group: Any, n: int) -> NDArray[Any] | None:
-    """The group of each row, none of them missing."""
+    """The group of each row; missing values are refused."""
     if group is None:
         return None
     array = _per_row(group, n, "group")
@@ -245,7 +245,7 @@ def as_groups(group: Any, n: int) -> NDArray[Any] | None:
 
 
 def as_times(time: Any, n: int) -> NDArray[Any] | None:
-    """The time of each row, numbers or datetime64, none of them missing."""
+    """The time of each row as numbers or datetime64; missing values are refused."""
     if time is None:
         return None
     when = _per_row(time, n, "time")
@@ -284,7 +284,7 @@ def _reject_non_finite(rows: NDArray[np.float32], name: str, columns: tuple[str,
 def scaled_blocks(
     rows: NDArray[np.float32], scaler: Scaler | None, labels: Any
 ) -> Iterator[NDArray[np.float32]]:
-    """Scaled blocks of rows, so that a large input is never copied whole."""
+    """Scaled rows in blocks, so that a large input is not copied as a whole."""
     each = max(1, rows[:1].nbytes)
     size = max(64, min(_BLOCK, 2 ** int(np.log2(max(1, _BLOCK_BYTES // each)))))
     for start in range(0, len(rows), size):
@@ -294,34 +294,60 @@ def scaled_blocks(
 
 
 def reject_constant(rows: NDArray[np.float32], name: str) -> None:
-    """An input that never changes has nothing to tell."""
+    """Refuse an input of which all rows are equal."""
     for start in range(0, len(rows), 1024):
         if (rows[start : start + 1024] != rows[:1]).any():
             return
-    raise InputError(f"{name} is constant: every row is the same, so there is nothing to learn from it")
+    raise InputError(f"{name} is constant: all its rows are equal, so there is nothing to learn from it")
 
 
-def warn_of_held_rows(new: BoolArray, done: str, *, least: int) -> None:
-    """Say that most rows are no new readings, and what is done about it; too few new ones are refused."""
-    what = (
-        f"{1 - new.mean():.0%} of the rows repeat the row before in both inputs, as readings do that are held"
-    )
+def warn_of_repeated_readings(new: BoolArray, action: str, *, least: int) -> None:
+    """Warn that many rows repeat the row before, and what is done about it.
+
+    Parameters
+    ----------
+    new
+        Which rows are new readings, from :func:`~coad.learned.training.split.new_rows`.
+    action
+        What is done, for the message.
+    least
+        With fewer new readings than this, :class:`~coad.exceptions.InputError` is raised.
+    """
+    found = f"{1 - new.mean():.0%} of the rows repeat the row before in both inputs (repeated readings)"
     if new.sum() < least:
-        raise InputError(f"{what}; coad needs at least {least} readings, and there are {new.sum():,}")
-    warnings.warn(f"{what}; {done}", CoadWarning, stacklevel=3)
+        raise InputError(f"{found}; coad needs at least {least} new readings, and there are {new.sum():,}")
+    warnings.warn(f"{found}; {action}", CoadWarning, stacklevel=3)
 
 
-def warn_of_wild_values(scaler: Scaler | None, name: str, known: tuple[str, ...] | None = None) -> None:
-    """Name the features in which some values lie so far out that the scale leaves them aside."""
+def warn_of_outliers(
+    scaler: Scaler | None, rows: NDArray[np.float32], name: str, known: tuple[str, ...] | None = None
+) -> None:
+    """Warn of the outliers in ``rows`` that ``scaler`` clips.
+
+    Parameters
+    ----------
+    scaler, rows
+        The scaler, and the rows that it was fitted on.
+    name, known
+        The input, s or q, and its column names.
+    """
     if scaler is None or scaler.limits is None:
         return
-    wild = np.flatnonzero(np.isfinite(scaler.limits[0]))
-    low, high = scaler.limits[:, wild[0]]
-    first = wild[0] if known is None else repr(known[wild[0]])
+    columns = np.flatnonzero(np.isfinite(scaler.limits[0]))
+    first, count, largest = int(columns[0]), 0, 0.0
+    low, high = scaler.limits[:, first]
+    for start in range(0, len(rows), _BLOCK):
+        values = rows[start : start + _BLOCK, first]
+        outside = values[(values < low) | (values > high)]
+        count += len(outside)
+        largest = max([largest, *outside.tolist()], key=abs)
+    which = (
+        f"column {first if known is None else repr(known[first])}" if rows.ndim == 2 else f"channel {first}"
+    )
+    others = f", and outliers in {len(columns) - 1} others" if len(columns) > 1 else ""
     warnings.warn(
-        f"{name} has wild values in {len(wild)} of {scaler.limits.shape[1]} columns or channels (first: {first}, "
-        f"outside {low:.3g} to {high:.3g}); they are taken to lie just outside. If they stand for missing values, "
-        "drop or fill these rows",
+        f"{name}: {count:,} outliers in {which} (largest {largest:,.6g}){others} were clipped before scaling. "
+        "If they stand for missing values, drop or fill these rows",
         CoadWarning,
         stacklevel=3,
     )

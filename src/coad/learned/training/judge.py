@@ -18,14 +18,14 @@ from coad.core.moments import Moments
 from coad.core.verdict import Status, status_of
 from coad.learned.training.null import NullMaximum, p_value
 
-__all__ = ["Evaluation", "RowScores", "judge"]
+__all__ = ["Evaluation", "RowScores", "figures", "judge"]
 
 _RESAMPLES = 400
 _PERMUTATIONS = 499
 
 
 class RowScores(NamedTuple):
-    """What a detector says of each row: confidences, score (high = anomalous), decision, and mode where there are any."""
+    """Confidences, score (high = anomalous) and decision of each row, and its mode if the model has modes."""
 
     p_s: FloatArray
     p_q: FloatArray
@@ -36,7 +36,7 @@ class RowScores(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a detector is worth on some data, without labels; intervals hold 95 %."""
+    """The figures of a detector on some rows, without labels; intervals are 95 % bootstrap intervals."""
 
     n_rows: int
     beta: float
@@ -68,18 +68,33 @@ def judge(
     significance: float,
     plausible: float,
 ) -> Evaluation:
-    """Evaluate confidences that were fixed beforehand.
+    """Evaluate confidences of rows that did not select the model.
 
-    A rate ``alpha`` that was not given but estimated is the least it can be: where more true joint events are found, it is
-    their rate, and no more than all events can be found.
-    More true joint events than the rate ``plausible``, surely, are a shared regime and not anomalies.
+    Parameters
+    ----------
+    p_s, p_q
+        Confidences of each row.
+    beta, alpha, alpha_given
+        As in :func:`figures`.
+    flagged
+        The number of flagged rows, for the result.
+    context
+        Stratum number of each row.
+    seed, significance
+        Seed of the resampling; the p-value up to which a coincidence counts as found.
+    plausible
+        If the lower bound of TP exceeds this rate, a shared regime is suspected.
+
+    Returns
+    -------
+    Evaluation
     """
     rng = np.random.default_rng([seed, 0xE7A1])
     moments = Moments.of(p_s, p_q, context)
     names = ("fbeta_hat", "precision_hat", "recall_hat", "joint_fraction", "true_fraction")
-    figures = partial(_figures, beta=beta, alpha=alpha, alpha_given=alpha_given)
-    values = figures(moments)
-    draws = _resampled(p_s, p_q, context, figures, rng)
+    of_moments = partial(figures, beta=beta, alpha=alpha, alpha_given=alpha_given)
+    values = of_moments(moments)
+    draws = _resampled(p_s, p_q, context, of_moments, rng)
     low, high = np.quantile(draws, [0.025, 0.975], axis=0)
     intervals = {name: (float(a), float(b)) for name, a, b in zip(names[:4], low, high, strict=False)}
     chance = _chance(p_s, p_q, context, seed)
@@ -100,7 +115,7 @@ def judge(
 
 
 def _rate(estimated: float, found: float) -> float:
-    """The anomaly rate: as estimated, or what is found if that is more; anomalies are at most half of the rows.
+    """The larger of the estimated anomaly rate and the TP found here, at most one half.
 
     >>> _rate(0.1, 0.2), _rate(0.1, 0.51)
     (0.2, 0.5)
@@ -108,14 +123,17 @@ def _rate(estimated: float, found: float) -> float:
     return min(max(estimated, found), 0.5)
 
 
-def _figures(moments: Moments, beta: float, alpha: float, alpha_given: bool) -> list[float]:
-    """F̂, P̂, R̂, J and TP."""
+def figures(moments: Moments, beta: float, alpha: float, alpha_given: bool) -> list[float]:
+    """F̂, P̂, R̂, J and TP; all 0 if nothing coincides.
+
+    An estimated α (``alpha_given=False``) is a lower bound: if TP is larger, TP takes its place, and R̂ is at most 1.
+    """
     if not float(moments.mu_sq) > 0:
         return [0.0] * 5
     true = float(true_positive_fraction(moments))
     if not alpha_given:
         alpha = _rate(alpha, true)
-    cap = not alpha_given  # no more than all events can be found
+    cap = not alpha_given
     return [
         float(fbeta_hat(moments, beta=beta, alpha=alpha, cap=cap)),
         float(precision_hat(moments)),
@@ -126,12 +144,12 @@ def _figures(moments: Moments, beta: float, alpha: float, alpha_given: bool) -> 
 
 
 def _resampled(
-    p_s: Any, p_q: Any, context: Any, figures: Callable[[Moments], list[float]], rng: np.random.Generator
+    p_s: Any, p_q: Any, context: Any, of_moments: Callable[[Moments], list[float]], rng: np.random.Generator
 ) -> Any:
-    """The figures over bootstrap resamples of the rows, drawn on the sums alone.
+    """The figures of bootstrap resamples of the rows.
 
-    Each stratum's rows are grouped by their (rounded) confidences, so that a resample costs as
-    much as there are different values, not as there are rows.
+    The rows of each stratum are grouped by their rounded confidences, and a resample draws the sizes of the
+    groups. So its cost depends on the number of groups, not of rows.
     """
     code = (
         np.zeros(len(p_s), dtype=np.int64) if context is None else np.unique(context, return_inverse=True)[1]
@@ -155,7 +173,7 @@ def _resampled(
             by = np.stack([np.bincount(home, drawn[:, i], strata) for i in range(4)])
             by = by[:, by[0] > 1]
             moments = Moments(by[0], by[1], by[2], by[3], tuple(range(by.shape[1])))
-        found.append(figures(moments))
+        found.append(of_moments(moments))
     return np.array(found)
 
 
@@ -163,8 +181,7 @@ def _chance(p_s: Any, p_q: Any, context: Any, seed: int) -> float:
     import torch
 
     code = None if context is None else torch.from_numpy(np.unique(context, return_inverse=True)[1])
-    # The p-value of a fixed detector needs one snapshot; beyond some 50,000 rows a shuffle
-    # of all of them tells nothing that fewer permutations would not.
+    # Fewer permutations for many rows, where each one takes long: the p-value changes little.
     permutations = int(np.clip(math.ceil(2e7 / max(len(p_s), 1)), 199, _PERMUTATIONS))
     null = NullMaximum(len(p_s), permutations, seed, code, (1, 1))
     true = null.update(p_s[None, :, None], p_q[None, :, None])

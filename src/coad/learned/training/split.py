@@ -1,4 +1,4 @@
-"""Which rows are held out for validation: at random, by group, or the last block in time; and which rows are new."""
+"""Which rows are held out for validation (random, by group, the latest), and which repeat the row before."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ __all__ = ["Split", "hold_out", "new_rows"]
 
 Split = Literal["random", "group", "time"]
 
-#: Rows are held if this much more of them repeat the row before than would in any order.
-_HELD = 0.3
-#: Values that are compared at a time, and that tell how often rows repeat each other in any order.
+#: Readings count as repeated if the share of rows that equal the row before exceeds its expectation for shuffled
+#: rows by this much.
+_REPEATED = 0.3
+#: Values that are compared at a time, and values of the sample that this expectation is estimated from.
 _SOME_VALUES = 4_000_000
 
 
@@ -29,17 +30,29 @@ def hold_out(
     rng: np.random.Generator,
     among: IntArray | None = None,
 ) -> tuple[IntArray, IntArray]:
-    """(training rows, validation rows), each in ascending order.
+    """Split rows into training and validation rows.
 
-    ``labels`` are the groups (``how="group"``: a group is never on both sides) or the times
-    (``how="time"``: the latest rows are held out; without times the rows are taken in order).
-    With ``among``, only these rows take part.
+    Parameters
+    ----------
+    n, fraction
+        Number of rows, and the fraction to hold out.
+    how
+        "random"; "group": rows with the same group are kept in one split; "time": the latest rows are held out.
+    labels
+        The group or the time of each row; without times, rows are taken in order.
+    rng
+        Source of random numbers.
+    among
+        Use only these rows.
+
+    Returns
+    -------
+    train, validation
+        Row numbers, ascending.
 
     >>> hold_out(5, 0.4, "time", None, np.random.default_rng(0))[1]
     array([3, 4])
     """
-    if not 0.0 < fraction < 1.0:
-        raise InputError(f"validation must be a fraction between 0 and 1, not {fraction!r}")
     known = as_groups(labels, n) if how == "group" else as_times(labels, n)
     if among is not None:
         train, kept = hold_out(len(among), fraction, how, None if known is None else known[among], rng)
@@ -50,7 +63,7 @@ def hold_out(
     elif how == "time":
         when = np.arange(n) if known is None else known
         held = np.argsort(when, kind="stable")[n - wanted :]
-    elif how == "group":
+    else:
         if known is None:
             raise InputError("split='group' needs group=: the label of each row's group")
         values, code, size = np.unique(known, return_inverse=True, return_counts=True)
@@ -59,19 +72,17 @@ def hold_out(
         order = rng.permutation(len(values))
         count = int(np.searchsorted(np.cumsum(size[order]), wanted)) + 1
         held = np.flatnonzero(np.isin(code, order[: min(count, len(values) - 1)]))
-    else:
-        raise InputError(f"split must be 'random', 'group' or 'time', not {how!r}")
     mask = np.zeros(n, dtype=bool)
     mask[held] = True
     return np.flatnonzero(~mask), np.flatnonzero(mask)
 
 
 def new_rows(s: NDArray[Any], q: NDArray[Any]) -> BoolArray | None:
-    """Which rows are a new reading, where most readings are held for several rows; None where they are not.
+    """Which rows are new readings, if many rows repeat the row before in both inputs; None if few do.
 
-    A table that is written faster than its sensors are read repeats rows, in both inputs at once. The repeats are no
-    evidence: s and q of noise go along with each other as often as the same pair comes again. Rows of few values (codes,
-    zeros) repeat each other in any order, and count.
+    A table that is written faster than its sensors are read repeats rows. The repeats are not evidence: a pair of
+    noise values that occurs many times looks like a coincidence. Rows with few distinct values (codes, zeros) are equal
+    in any order; this is no sign of repeated readings.
 
     >>> rng = np.random.default_rng(0)
     >>> s, q = rng.normal(size=(2, 4, 3)).repeat(3, axis=1)
@@ -81,7 +92,7 @@ def new_rows(s: NDArray[Any], q: NDArray[Any]) -> BoolArray | None:
     width = sum(int(np.prod(x.shape[1:])) for x in (s, q))
     first = [_first_values(x) for x in (s, q)]
     same = np.append(False, np.logical_and(*(x[1:] == x[:-1] for x in first)))
-    if same.mean() <= _HELD:
+    if same.mean() <= _REPEATED:
         return None
     block = max(2, _SOME_VALUES // width)
     for start in range(1, len(same), block):
@@ -91,8 +102,8 @@ def new_rows(s: NDArray[Any], q: NDArray[Any]) -> BoolArray | None:
     some = slice(None, None, max(1, len(same) * width // _SOME_VALUES))
     both = np.concatenate([x[some].reshape(len(x[some]), -1) for x in (s, q)], axis=1)
     count = np.unique(both.view((np.void, both.itemsize * width)), return_counts=True)[1]
-    chance = float(np.square(count / count.sum()).sum())
-    return ~same if same.mean() - chance > _HELD else None
+    expected = float(np.square(count / count.sum()).sum())
+    return ~same if same.mean() - expected > _REPEATED else None
 
 
 def _first_values(x: NDArray[Any]) -> NDArray[Any]:

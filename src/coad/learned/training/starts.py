@@ -1,4 +1,4 @@
-"""All seeds of a run: trained in stacks, on threads, and the best of them chosen."""
+"""All starts of a run: trained in stacks, on threads, and the best one selected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Run:
-    """Snapshots of every seed and β, the histories, and how the work was arranged."""
+    """Snapshots of every start and β, the histories by seed, and how the work was arranged."""
 
     snapshots: list[Snapshot]
     histories: dict[int, list[dict[str, Any]]]
@@ -44,17 +44,15 @@ def train_starts(
     validation: Rows,
     *,
     augment: Augment | None,
-    plan: Plan | None,
     forced: dict[str, Any],
     checkpoint: Path | None,
     checkpoint_seconds: float,
     identity: dict[str, Any],
     verbose: bool,
 ) -> Run:
-    """Train every seed; stacks of ``plan.together`` seeds share one set of operations."""
-    if plan is None:
-        plan = choose_plan(blueprints, len(seeds), len(settings.beta), train, forced)
-    log.info("training %d seeds: %s", len(seeds), plan)
+    """Train one start per seed; ``plan.together`` of them are stacked and share every operation."""
+    plan = choose_plan(blueprints, len(seeds), len(settings.beta), train, forced)
+    log.info("training %d starts: %s", len(seeds), plan)
     stacks = [list(seeds[i : i + plan.together]) for i in range(0, len(seeds), plan.together)]
     before = torch.get_num_threads()
 
@@ -79,11 +77,11 @@ def train_starts(
 
         def tick(now: Trainer) -> None:
             nonlocal last
-            bar.advance((now.epoch - last) * len(stack), _words(now))
+            bar.advance((now.epoch - last) * len(stack), _progress_text(now))
             last = now.epoch
 
         trainer.run(tick)
-        bar.advance((settings.epochs - last) * len(stack), _words(trainer))
+        bar.advance((settings.epochs - last) * len(stack), _progress_text(trainer))
         return trainer
 
     torch.set_num_threads(plan.threads)
@@ -106,7 +104,7 @@ def train_starts(
 def build_duo(
     blueprints: tuple[Blueprint, Blueprint], seeds: Sequence[int], settings: Settings, plan: Plan
 ) -> Duo:
-    """Both networks of some seeds, each β with layers of its own; s and q start from different draws."""
+    """Both networks of some starts; each β has its own fully-connected layers, s and q differ in their seeds."""
     heads = len(settings.beta)
     net_s = blueprints[0].build([2 * seed for seed in seeds], heads, apart=True)
     net_q = blueprints[1].build([2 * seed + 1 for seed in seeds], heads, apart=True)
@@ -117,7 +115,7 @@ def build_duo(
 def report_starts(
     snapshots: Sequence[Snapshot], beta: float, alpha: float
 ) -> tuple[list[StartReport], Snapshot]:
-    """The table of seeds for one β, judged with one α, and the best snapshot."""
+    """The table of starts for one β, evaluated with one α, and the best snapshot."""
     own = [snapshot for snapshot in snapshots if snapshot.beta == beta]
     value = np.array([float(fbeta_of(x.true_positives, x.joint, beta, alpha)) for x in own])
     alive = np.array([min(x.mu_s, x.mu_q) >= COLLAPSED_BELOW for x in own])
@@ -130,7 +128,7 @@ def report_starts(
         elif f < 0.97 * value[chosen]:
             status = "worse optimum"
         if status != "ok":
-            log.info("beta %g, seed %d: %s (F̂ %.3f, best %.3f)", beta, x.seed, status, f, value[chosen])
+            log.info("beta %g, start %d: %s (F̂ %.3f, best %.3f)", beta, x.seed, status, f, value[chosen])
         table.append(
             StartReport(
                 seed=x.seed,
@@ -148,7 +146,7 @@ def report_starts(
 
 
 def estimated_alpha(snapshots: Sequence[Snapshot]) -> float:
-    """The largest TP that any seed's recall head reached on validation: a floor of the anomaly rate."""
+    """The largest TP of any recall head (β = inf) on validation rows: a lower bound of the anomaly rate."""
     return float(np.clip(max(x.true_positives for x in snapshots if np.isinf(x.beta)), 0.002, 0.5))
 
 
@@ -159,7 +157,7 @@ def _of_member(history: list[dict[str, Any]], member: int) -> list[dict[str, Any
     ]
 
 
-def _words(trainer: Trainer) -> str:
+def _progress_text(trainer: Trainer) -> str:
     if not trainer.history:
         return ""
     last = trainer.history[-1]

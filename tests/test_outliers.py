@@ -1,4 +1,4 @@
-"""A few wild values (a code for "missing", a spike of the readout) must not make all others look the same."""
+"""Outliers (a code for "missing", a spike of the readout) must not make all other values equal after scaling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from coad.learned.scaling import Scaler
 RNG = np.random.default_rng
 
 
-def tamed_slowly(values):
+def clipped_slowly(values):
     """One feature, value by value."""
     low, high = np.quantile(values, [0.05, 0.95])
     room = high - low
@@ -56,31 +56,31 @@ def events(seed=0, rows=1500):
 
 
 @pytest.mark.parametrize(("value", "part"), [(-9999.0, 0.03), (1e6, 0.002), (3e30, 0.001)])
-def test_wild_values_are_brought_near_and_the_others_keep_their_scale(value, part):
+def test_outliers_are_clipped_and_the_other_values_keep_their_scale(value, part):
     rows = RNG(0).normal(size=(4000, 3))
     rows[:, 2] = rows[:, 2] * 1e-3 + 5
-    wild = rows.copy()
-    wild[:, :2] = spoiled(rows[:, :2], value, part, RNG(1))
-    scaler = Scaler.fit(wild.astype(np.float32))
+    spiky = rows.copy()
+    spiky[:, :2] = spoiled(rows[:, :2], value, part, RNG(1))
+    scaler = Scaler.fit(spiky.astype(np.float32))
     assert np.isfinite(scaler.limits).tolist() == [[True, True, False]] * 2
-    scaled = scaler.transform(wild.astype(np.float32))
+    scaled = scaler.transform(spiky.astype(np.float32))
     for column in range(2):
-        expected = tamed_slowly(wild[:, column])
+        expected = clipped_slowly(spiky[:, column])
         expected = (expected - expected.mean()) / expected.std()
         np.testing.assert_allclose(scaled[:, column], expected, atol=1e-4)
-        usual = wild[:, column] == rows[:, column]
+        usual = spiky[:, column] == rows[:, column]
         assert 0.3 < scaled[usual, column].std() < 1.1
         assert abs(scaled[~usual, column]).min() > 2 * abs(scaled[usual, column]).max()
-    alone = Scaler.fit(wild[:, 2:].astype(np.float32))
-    np.testing.assert_array_equal(scaled[:, 2:], alone.transform(wild[:, 2:].astype(np.float32)))
+    alone = Scaler.fit(spiky[:, 2:].astype(np.float32))
+    np.testing.assert_array_equal(scaled[:, 2:], alone.transform(spiky[:, 2:].astype(np.float32)))
     again = Scaler.from_dict(json.loads(json.dumps(scaler.to_dict())))
-    np.testing.assert_array_equal(again.transform(wild.astype(np.float32)), scaled)
+    np.testing.assert_array_equal(again.transform(spiky.astype(np.float32)), scaled)
     far = np.float32([[value, 2 * value, 5]])
-    order = scaler.transform(np.concatenate([wild[:1], far, 1.01 * far]).astype(np.float32))
+    order = scaler.transform(np.concatenate([spiky[:1], far, 1.01 * far]).astype(np.float32))
     assert np.isfinite(order).all()
 
 
-def test_the_order_of_wild_values_stays():
+def test_clipping_keeps_the_order_of_outliers():
     rows = RNG(0).normal(size=(3000, 1)).astype(np.float32)
     rows[:6, 0] = 300, 400, 1e3, -300, -400, -1e4
     scaled = Scaler.fit(rows).transform(rows)[:, 0]
@@ -98,11 +98,11 @@ def test_the_order_of_wild_values_stays():
         np.where(RNG(0).random((2000, 2)) < 0.08, 500.0, RNG(1).normal(size=(2000, 2))),  # a regime
     ],
 )
-def test_what_is_only_wide_or_has_regimes_is_left_as_it_is(rows):
+def test_heavy_tails_and_regimes_are_not_clipped(rows):
     assert Scaler.fit(rows.astype(np.float32)).limits is None
 
 
-def test_a_short_pulse_in_every_window_is_not_wild_but_a_spike_in_one_window_is():
+def test_a_short_pulse_in_every_window_is_no_outlier_but_a_spike_in_one_window_is():
     windows = RNG(0).normal(size=(800, 2, 400)).astype(np.float32)
     windows[:, :, 200:202] += 1000 + 100 * RNG(1).normal(size=(800, 2, 1))
     assert Scaler.fit(windows).limits is None
@@ -112,7 +112,7 @@ def test_a_short_pulse_in_every_window_is_not_wild_but_a_spike_in_one_window_is(
     assert abs(scaler.transform(windows)).max() < 200
 
 
-def test_within_contexts_wild_values_are_tamed_too():
+def test_outliers_are_clipped_within_contexts_too():
     rows, label = RNG(0).normal(size=(2000, 1)), np.repeat(["a", "b"], 1000)
     rows[label == "b"] += 3
     rows[[5, 1005]] = -1e5
@@ -124,7 +124,7 @@ def test_within_contexts_wild_values_are_tamed_too():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("value", "part"), [(-9999.0, 0.02), (1e6, 0.002)])
-def test_both_methods_find_what_they_would_find_without_wild_values(value, part, tmp_path):
+def test_both_methods_find_what_they_would_find_without_outliers(value, part, tmp_path):
     (s, q), rare = kinds()
     (u, v), event = events()
     rng = RNG(5)
@@ -136,10 +136,14 @@ def test_both_methods_find_what_they_would_find_without_wild_values(value, part,
         warnings.simplefilter("always", CoadWarning)
         modes.fit(s, q)
         binary.fit(u, v)
-    words = [str(one.message) for one in said if "wild values" in str(one.message)]
+    words = [str(one.message) for one in said if "outliers" in str(one.message)]
     assert [one[0] for one in words] == ["s", "q"] * 2
-    assert "in 4 of 4 columns or channels (first: 'a', outside" in words[0]
-    assert "in 3 of 3 columns or channels (first: 0, outside" in words[2]
+    count = int((s["a"] == value).sum())
+    assert words[0].startswith(
+        f"s: {count:,} outliers in column 'a' (largest {value:,.6g}), and outliers in 3 others were clipped before scaling."
+    )
+    assert "outliers in column 0 (largest" in words[2]
+    assert "and outliers in 2 others" in words[2]
     assert f1(rare, modes.predict(s, q)) > 0.9
     assert f1(event, binary.predict(u, v)) > 0.9
     for model, inputs in ((modes, (s, q)), (binary, (u, v))):

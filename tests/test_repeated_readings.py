@@ -1,4 +1,4 @@
-"""Readings that are held for several rows are no new evidence."""
+"""Readings that are repeated in several rows are no new evidence."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_rows_that_repeat_the_one_before_in_both_inputs_are_not_new(shape, some_
     s[7] += 1  # a new reading of one input is new
     np.testing.assert_array_equal(new_rows(s, q), new_slowly(s, q))
     assert new_rows(s, rng.normal(size=q.shape)) is None  # the other input goes on
-    s[:, ..., -1] += rng.normal(size=s[:, ..., -1].shape)  # the first value alone is held
+    s[:, ..., -1] += rng.normal(size=s[:, ..., -1].shape)  # the first value alone is repeated
     assert new_rows(s, q) is None
 
 
@@ -60,7 +60,7 @@ def test_only_some_rows_take_part(how):
 
 
 @pytest.mark.parametrize("times", [2, 3, 9])
-def test_noise_that_is_held_shows_no_coincidence(times):
+def test_repeated_noise_shows_no_coincidence(times):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", CoadWarning)
         for seed in range(3):
@@ -72,7 +72,7 @@ def test_noise_that_is_held_shows_no_coincidence(times):
 
 
 @pytest.mark.slow
-def test_kinds_are_found_in_readings_that_are_held():
+def test_kinds_are_found_in_repeated_readings():
     s, q, kind = rows_around_centres([0.5, 0.3, 0.15, 0.05], 400, (4,), spread=3, seed=5)
     s, q, rare = s.repeat(9, axis=0), q.repeat(9, axis=0), np.repeat(kind == 3, 9)
     with warnings.catch_warnings(record=True) as said:

@@ -1,0 +1,383 @@
+"""What a fitted :class:`~coad.CoAD` does with rows: score, decide, evaluate, set thresholds."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad._typing import BoolArray, FloatArray
+from coad.core.metric import 
+from coad.core.moments import Moments
+from coad.data.pairs import unpacked
+from coad.exceptions import InputError, NotFittedError
+from coad.learned.context import joined_context
+from coad.learned.dismissal import is_dismissed
+from coad.learned.scaling import Scaler
+from coad.learned.training.heads import plausible_rate
+from coad.learned.training.inputs import (
+    as_context,
+    as_fitted,
+    check_kind_of_context,
+    scaled_blocks,
+    warn_of_unseen_contexts,
+)
+from coad.learned.training.judge import Evaluation, RowScores, figures, judge
+from coad.learned.training.model import Fitted, StartReport, absorb, reaches
+from coad.thresholds.selection import select_thresholds
+
+if TYPE_CHECKING:
+    from coad.learned.estimator import CoAD
+
+__all__ = ["DetectorMixin"]
+
+
+class DetectorMixin:
+    """The methods of :class:`~coad.CoAD` that need a fitted model.
+
+    ``s``, ``q`` and ``context`` mean the same in all of them: the rows to score in the format of
+    :meth:`CoAD.fit <coad.CoAD.fit>` (or one :class:`~coad.data.pairs.Pairs` as ``s``), and the
+    operating regime of each row if the model was fitted with one.
+    """
+
+    alpha: float | Literal["auto"]
+    significance: float
+    #: What ``fit`` found for each β; the anomaly rate; the contexts, shapes and scalers of the training rows.
+    fitted_: dict[float, Fitted]
+    alpha_: float
+    alpha_how_: str
+    random_state_: int
+    contexts_: list[Any] | None
+    scaler_s_: Scaler | None
+    scaler_q_: Scaler | None
+    #: Kinds that were dismissed, see :mod:`coad.learned.dismissal`; and what :func:`find_kinds` found last.
+    dismissed_: tuple[Any, ...] = ()
+    kinds_: Any = None
+
+    def at(self, beta: float) -> CoAD:
+        """The detector of one β of a list. Changing its thresholds does not change this model.
+
+        Parameters
+        ----------
+        beta
+            One of the values that were trained.
+
+        Returns
+        -------
+        CoAD
+
+        >>> from coad import CoAD
+        >>> CoAD(beta=[0.5, 1]).at(1)
+        Traceback (most recent call last):
+        ...
+        coad.exceptions.NotFittedError: this CoAD is not fitted yet; call fit(s, q) first
+        """
+        self._check_fitted()
+        if float(beta) not in self.fitted_:
+            raise InputError(f"beta = {beta:g} was not trained; trained were {_listed(self.fitted_)}")
+        view = cast("CoAD", copy.copy(self))
+        view.beta = float(beta)
+        view.fitted_ = {float(beta): copy.copy(self.fitted_[float(beta)])}
+        return view
+
+    def confidences(self, s: Any, q: Any = None, context: Any = None) -> tuple[FloatArray, FloatArray]:
+        """The confidence of each network that a row is an anomaly.
+
+        Parameters
+        ----------
+        s, q, context
+            The rows to score.
+
+        Returns
+        -------
+        p_s, p_q
+            Numbers in [0, 1], shape (n,).
+        """
+        own = self._only()
+        rows_s, rows_q, labels = self._prepared(s, q, context)
+        if own.direct is None:
+            own.direct = absorb(own.scorer_s, self.scaler_s_), absorb(own.scorer_q, self.scaler_q_)
+        found = []
+        for rows, direct, scorer, scaler in (
+            (rows_s, own.direct[0], own.scorer_s, self.scaler_s_),
+            (rows_q, own.direct[1], own.scorer_q, self.scaler_q_),
+        ):
+            if direct is not None:
+                found.append(direct.confidence(scaled_blocks(rows, None, None)))
+            else:
+                found.append(scorer.confidence(scaled_blocks(rows, scaler, labels)))
+        return found[0], found[1]
+
+    def score_samples(self, s: Any, q: Any = None, context: Any = None) -> FloatArray:
+        """The anomaly score p_s·p_q of each row.
+
+        Parameters
+        ----------
+        s, q, context
+            The rows to score.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            High = anomalous.
+        """
+        p_s, p_q = self.confidences(s, q, context)
+        return p_s * p_q
+
+    def score(self, s: Any, q: Any = None, *, context: Any = None) -> float:
+        """F̂ of these rows, at the fitted β and α, as :meth:`evaluate` gives it but without intervals.
+
+        For model selection with scikit-learn, which passes s as X and q as y:
+        ``cross_val_score(CoAD(), s, q)``, ``GridSearchCV(CoAD(), {"lr": [1e-3, 1e-2]})``.
+
+        Parameters
+        ----------
+        s, q, context
+            Rows that the model was not fitted on.
+
+        Returns
+        -------
+        float
+            High = better; 0 where nothing coincides.
+        """
+        p_s, p_q = self.confidences(s, q, context)
+        s, q, context, _, _ = unpacked(s, q, context, None, None)
+        strata = _strata(as_context(self._known(s, q, context), len(p_s)))
+        return figures(Moments.of(p_s, p_q, strata), **self._rates())[0]
+
+    def predict(self, s: Any, q: Any = None, context: Any = None) -> BoolArray:
+        """Which rows are anomalies.
+
+        Nothing is flagged if training found no coincidence. Events of a dismissed kind are not flagged.
+
+        Parameters
+        ----------
+        s, q, context
+            The rows to score.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            True = anomaly.
+        """
+        return self.score_rows(s, q, context).flag
+
+    def score_rows(self, s: Any, q: Any = None, context: Any = None) -> RowScores:
+        """Confidences, score and decision of each row, in one pass.
+
+        Parameters
+        ----------
+        s, q, context
+            The rows to score.
+
+        Returns
+        -------
+        RowScores
+            With ``p_s``, ``p_q``, ``score`` and ``flag``, each of shape (n,).
+        """
+        p_s, p_q = self.confidences(s, q, context)
+        flags = self.decide(p_s, p_q)
+        if self.dismissed_ and flags.any():
+            flags &= ~is_dismissed(cast("CoAD", self), s, q, context)
+        return RowScores(p_s, p_q, p_s * p_q, flags)
+
+    def decide(self, p_s: FloatArray, p_q: FloatArray) -> BoolArray:
+        """The decision for given confidences; dismissed kinds are not considered.
+
+        Parameters
+        ----------
+        p_s, p_q
+            Confidences from :meth:`confidences`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            True = anomaly.
+        """
+        own = self._only()
+        if own.status == "no coincidence":
+            return np.zeros(len(p_s), dtype=bool)
+        return reaches(p_s, p_q, own.threshold, own.thresholds)
+
+    def latent(self, s: Any, q: Any = None, context: Any = None) -> tuple[FloatArray, FloatArray]:
+        """The input of the last layer of each network, to plot the latent spaces.
+
+        Parameters
+        ----------
+        s, q, context
+            The rows to score.
+
+        Returns
+        -------
+        latent_s, latent_q
+            Arrays of shape (n, width).
+        """
+        own = self._only()
+        rows_s, rows_q, labels = self._prepared(s, q, context)
+        return (
+            own.scorer_s.latent(scaled_blocks(rows_s, self.scaler_s_, labels)),
+            own.scorer_q.latent(scaled_blocks(rows_q, self.scaler_q_, labels)),
+        )
+
+    def evaluate(self, s: Any, q: Any = None, context: Any = None) -> Evaluation:
+        """F̂, P̂, R̂ and J with intervals and a permutation p-value; no labels needed.
+
+        Parameters
+        ----------
+        s, q, context
+            Rows that the model was not fitted on: on the training rows the figures are too high.
+
+        Returns
+        -------
+        Evaluation
+        """
+        p_s, p_q = self.confidences(s, q, context)
+        s, q, context, _, _ = unpacked(s, q, context, None, None)
+        return self.evaluate_confidences(p_s, p_q, self._known(s, q, context))
+
+    def evaluate_confidences(
+        self, p_s: FloatArray, p_q: FloatArray, context: Any = None, *, flagged: int | None = None
+    ) -> Evaluation:
+        """:meth:`evaluate` for confidences that are already computed.
+
+        Parameters
+        ----------
+        p_s, p_q
+            Confidences from :meth:`confidences`.
+        context
+            The regime of each row.
+        flagged
+            The number of flagged rows; counted by :meth:`decide` if not given.
+
+        Returns
+        -------
+        Evaluation
+        """
+        return judge(
+            p_s,
+            p_q,
+            **self._rates(),
+            flagged=int(self.decide(p_s, p_q).sum()) if flagged is None else flagged,
+            context=_strata(as_context(context, len(p_s))),
+            seed=self.random_state_,
+            significance=self.significance,
+            plausible=plausible_rate(self.alpha),
+        )
+
+    def set_threshold(
+        self, product: float | None = None, *, p_s: float | None = None, p_q: float | None = None
+    ) -> CoAD:
+        """Set the decision rule: a threshold for the product p_s·p_q, or one for each confidence.
+
+        Parameters
+        ----------
+        product
+            Flag rows with p_s·p_q ≥ ``product``.
+        p_s, p_q
+            Flag rows where both confidences reach their threshold.
+
+        Returns
+        -------
+        CoAD
+            This model.
+        """
+        own = self._only()
+        if product is not None and p_s is None and p_q is None:
+            own.threshold, own.thresholds = _unit(product, "product"), None
+        elif product is None and p_s is not None and p_q is not None:
+            own.thresholds = (_unit(p_s, "p_s"), _unit(p_q, "p_q"))
+        else:
+            raise InputError("give either product, or both p_s and p_q")
+        return cast("CoAD", self)
+
+    def tune(self, s: Any, q: Any, *, beta: float | None = None, context: Any = None) -> CoAD:
+        """Set both thresholds to the exact optimum of F̂ on these rows; the networks do not change.
+
+        If the rows show no coincidence, the thresholds are infinite and nothing is flagged.
+
+        Parameters
+        ----------
+        s, q, context
+            The rows to tune on.
+        beta
+            The β of F̂, that of the fit if not given.
+
+        Returns
+        -------
+        CoAD
+            This model.
+        """
+        own = self._only()
+        p_s, p_q = self.confidences(s, q, context)
+        labels = as_context(self._known(s, q, context), len(p_s))
+        own.thresholds = self._searched(p_s, p_q, own.beta if beta is None else float(beta), labels)
+        return cast("CoAD", self)
+
+    @property
+    def starts_(self) -> list[StartReport]:
+        """The result of each start on the validation rows."""
+        return self._only().starts
+
+    @property
+    def status_(self) -> str:
+        """``"found"``, ``"no coincidence"`` or ``"shared regime suspected"``."""
+        return self._only().status
+
+    @property
+    def p_value_(self) -> float:
+        """Share of shuffled pairings of the validation rows that do as well; selecting the best epoch is accounted for."""
+        return self._only().p_value
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "fitted_")
+
+    def _rates(self) -> dict[str, Any]:
+        return {"beta": self._only().beta, "alpha": self.alpha_, "alpha_given": self.alpha != "auto"}
+
+    def _searched(
+        self, p_s: FloatArray, p_q: FloatArray, beta: float, labels: Any, **options: Any
+    ) -> tuple[float, float]:
+        """The exact optimum of both thresholds for given confidences; ``options`` as in ``select_thresholds``."""
+        own = {"alpha": self.alpha_, "random_state": self.random_state_, **options}
+        found = select_thresholds(p_s, p_q, beta=beta, context=labels, **own)
+        return found.threshold_s, found.threshold_q
+
+    def _prepared(self, s: Any, q: Any, context: Any) -> tuple[Any, Any, Any]:
+        s, q, context, _, _ = unpacked(s, q, context, None, None)
+        rows_s, rows_q = as_fitted(self, s, q)
+        labels = as_context(self._known(s, q, context), len(rows_s))
+        check_kind_of_context(labels, self.contexts_)
+        warn_of_unseen_contexts(labels, self.contexts_)
+        return rows_s, rows_q, labels
+
+    def _known(self, s: Any, q: Any, context: Any) -> Any:
+        """The context of each row: given, discovered by ``context_``, or both."""
+        return joined_context(getattr(self, "context_", None), s, q, context)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "fitted_"):
+            raise NotFittedError("this CoAD is not fitted yet; call fit(s, q) first")
+
+    def _only(self) -> Fitted:
+        self._check_fitted()
+        if len(self.fitted_) > 1:
+            raise InputError(
+                f"this model has several beta; choose one with at(beta): {_listed(self.fitted_)}"
+            )
+        return next(iter(self.fitted_.values()))
+
+
+def _strata(labels: NDArray[Any] | None) -> NDArray[np.int64] | None:
+    return None if labels is None else np.unique(labels, return_inverse=True)[1]
+
+
+def _unit(value: float, name: str) -> float:
+    if not 0.0 <= float(value) <= 1.0:
+        raise InputError(f"the threshold {name} must lie in [0, 1], not {value!r}")
+    return float(value)
+
+
+def _listed(values: Any) -> str:
+    return ", ".join(f"{v:g}" for v in values)
