@@ -9,7 +9,7 @@ from sklearn.neighbors import KernelDensity, LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from coad import CoincidenceThreshold
+from coad import CoincidenceThreshold, Pairs
 from coad.exceptions import InputError, NotFittedError
 
 
@@ -165,3 +165,21 @@ def test_misuse_is_answered_clearly(data):
         CoincidenceThreshold(orientation="up").fit(s[:, 0], q[:, 0])
     with pytest.raises(InputError, match="detector with fit"):
         CoincidenceThreshold(scorer_s=3).fit(s[:, 0], q[:, 0])
+
+
+def test_a_failed_refit_keeps_the_old_scorers_too(data):
+    s, q, _ = data
+    det = CoincidenceThreshold(IsolationForest(random_state=0), IsolationForest(random_state=0)).fit(s, q)
+    before, flags = det.scorer_s_, det.predict(s, q)
+    with pytest.raises(InputError, match="rows"):
+        det.fit(s, q[:-1])
+    assert det.scorer_s_ is before
+    np.testing.assert_array_equal(det.predict(s, q), flags)
+
+
+def test_pairs_stand_in_for_two_inputs_and_score_is_the_value_of_the_thresholds(data):
+    s, q, _ = data
+    pairs = Pairs(s, q)
+    det = CoincidenceThreshold(KernelDensity(), KernelDensity()).fit(pairs)
+    np.testing.assert_array_equal(det.predict(pairs), det.predict(s, q))
+    assert det.score(pairs) == det.score(s, q) == pytest.approx(det.result_.fbeta_hat)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import BoolArray, FloatArray
-from coad.core.metric import 
 from coad.core.moments import Moments
 from coad.data.pairs import unpacked
 from coad.exceptions import InputError, NotFittedError

@@ -91,10 +91,11 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         s, q, context, _, _ = unpacked(s, q, context)
         if self.orientation not in ("auto", "high", "low"):
             raise InputError(f"orientation must be 'auto', 'high' or 'low', not {self.orientation!r}")
-        self.scorer_s_ = _fitted(self.scorer_s, s, "scorer_s")
-        self.scorer_q_ = _fitted(self.scorer_q, q, "scorer_q")
-        score_s, score_q = self._scores(s, q)
+        scorers = _fitted(self.scorer_s, s, "scorer_s"), _fitted(self.scorer_q, q, "scorer_q")
+        score_s, score_q = self._scores(s, q, scorers)
         result = self._select(score_s, score_q, context, self.beta, self.alpha)
+        # Nothing is replaced before all went well: a detector never mixes new scorers with old thresholds.
+        self.scorer_s_, self.scorer_q_ = scorers
         self._score_s, self._score_q, self._context = score_s, score_q, context
         self._ladder_s, self._ladder_q = np.sort(score_s), np.sort(score_q)
         return self._take(result)
@@ -168,10 +169,13 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         score_s, score_q = self._scores(s, q)
         return score_s >= self.threshold_s_, score_q >= self.threshold_q_
 
-    def _scores(self, s: Any, q: Any) -> tuple[FloatArray, FloatArray]:
+    def _scores(
+        self, s: Any, q: Any, scorers: tuple[Any, Any] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
         s, q, _, _, _ = unpacked(s, q)
+        scorers = (self.scorer_s_, self.scorer_q_) if scorers is None else scorers
         scores = []
-        for scorer, data, name in ((self.scorer_s_, s, "s"), (self.scorer_q_, q, "q")):
+        for scorer, data, name in zip(scorers, (s, q), "sq", strict=True):
             score = as_score(_raw_score(scorer, data, self.orientation), f"the score of {name}")
             check_finite(score, f"the score of {name}", "drop or fill those rows first")
             scores.append(score)
