@@ -23,8 +23,8 @@ RATE, ALPHA, VALIDATION = 4e-3, 0.15, 0.1
 
 
 def run() -> None:
-    warnings.simplefilter("ignore", CoadWarning)  # nothing is learned in so few steps, and it says so
-    record("training-speed", "Training: ours against a plain loop, a seed", _training())
+    warnings.simplefilter("ignore", CoadWarning)  # so few steps find no coincidence, which is a warning
+    record("training-speed", "Training: ours against a plain loop, per start", _training())
     record("scoring-speed", "Scoring: ours against the bare forward pass", _scoring())
 
 
@@ -66,26 +66,26 @@ def _full(width: int, hidden: int) -> tuple[nn.Module, ...]:
 
 def _training() -> str:
     rows = []
-    for name, data, nets, batch, epochs, seeds in (
+    for name, data, nets, batch, epochs, starts in (
         ("mnist", _enlarged_digits(), (mnist_net, mnist_net), 760, 8, 2),
         ("milling", _two_sensors(), (lambda: milling_net(2), lambda: milling_net(4)), 1024, 40, 8),
     ):
         s, q = data
-        cut = round(0.8 * len(s))  # the rows after it judge both
+        cut = round(0.8 * len(s))  # the rows after it evaluate both
         steps = epochs * round((1 - VALIDATION) * cut / batch)
         plain = [_plain_loop(s, q, cut, nets, batch, steps, seed) for seed in range(2)]
         start = time.perf_counter()
-        det = _fitted(name, s[:cut], q[:cut], seeds, batch, epochs)
-        ours = (time.perf_counter() - start) / seeds  # validation, start and end included
+        det = _fitted(name, s[:cut], q[:cut], starts, batch, epochs)
+        ours = (time.perf_counter() - start) / starts  # validation, set-up and end included
         seconds = float(np.mean([run[0] for run in plain]))
         quality = max(run[1] for run in plain), _f_hat(*det.confidences(s[cut:], q[cut:]))
         times = f"{seconds:.1f} s", f"{ours:.1f} s", f"{seconds / ours:.2f}"
-        rows.append((name, seeds, steps, *times, *(f"{f:.3f}" for f in quality)))
-    head = ("network", "seeds", "steps", "plain, a seed", "ours, a seed", "ratio", "F̂ plain", "F̂ ours")
+        rows.append((name, starts, steps, *times, *(f"{f:.3f}" for f in quality)))
+    head = ("network", "starts", "steps", "plain, per start", "ours, per start", "ratio", "F̂ plain", "F̂ ours")
     return table(head, rows) + (
-        "\n\nPlain: our loss and head, Adam, float32, default memory format, torch's own threads, one seed "
-        "at a time, no validation. Ours: `CoAD` as it comes, validation included. F̂ (β = 1, α given) is that "
-        "of the best seed on rows that neither saw; plain is the best of two seeds. mnist: scikit-learn's digits "
+        "\n\nPlain: our loss and head, Adam, float32, default memory format, torch's own threads, one start "
+        "at a time, no validation. Ours: `CoAD` with its defaults, validation included. F̂ (β = 1, α given) is that "
+        "of the best start on rows that neither was trained on; plain is the best of two starts. mnist: scikit-learn's digits "
         "enlarged to the size of MNIST's, paired under the paper's observation model; milling: simulated windows."
     )
 
@@ -114,7 +114,7 @@ def _plain_loop(s, q, cut: int, nets, batch: int, steps: int, seed: int) -> tupl
     torch.manual_seed(seed)
     net_s, net_q = nets[0](), nets[1]()
     heads = NormalisedHead(1, 1), NormalisedHead(1, 1)
-    parameters = [p for part in (net_s, net_q, *heads) for p in part.parameters()]
+    parameters = [p for module in (net_s, net_q, *heads) for p in module.parameters()]
     optimiser = torch.optim.Adam(parameters, RATE)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     loss = CoincidenceLoss(1.0, ALPHA)
@@ -132,7 +132,7 @@ def _plain_loop(s, q, cut: int, nets, batch: int, steps: int, seed: int) -> tupl
         for head in heads:
             head.eval()
         p = [
-            head(torch.cat([net(part) for part in torch.split(x[cut:], 1024)])[None])
+            head(torch.cat([net(block) for block in torch.split(x[cut:], 1024)])[None])
             .sigmoid()
             .flatten()
             .numpy()
@@ -141,10 +141,10 @@ def _plain_loop(s, q, cut: int, nets, batch: int, steps: int, seed: int) -> tupl
     return seconds, _f_hat(*p)
 
 
-def _fitted(name: str, s, q, seeds: int, batch: int, epochs: int) -> CoAD:
+def _fitted(name: str, s, q, starts: int, batch: int, epochs: int) -> CoAD:
     return CoAD(
         net=name,
-        n_starts=seeds,
+        n_starts=starts,
         epochs=epochs,
         batch_size=batch,
         lr=RATE,

@@ -83,7 +83,7 @@ def test_training_lowers_the_loss_moves_the_weights_and_separates_the_scores():
     assert product[~label].mean() < 0.15
 
 
-def test_seeds_together_are_the_seeds_alone():
+def test_stacked_starts_are_trained_as_single_ones():
     together = trainer((0, 1, 2), epochs=5).run()
     alone = trainer((1,), epochs=5).run()[0]
     same = next(x for x in together if x.seed == 1)
@@ -138,7 +138,7 @@ def test_alpha_is_estimated_by_the_recall_head():
     assert 0.05 < run.alpha[0] < 0.2
 
 
-def test_orient_turns_heads_that_mark_the_normal_rows():
+def test_orient_flips_heads_that_mark_the_normal_rows():
     run = trainer(epochs=60)
     run.run()
     with torch.no_grad():
@@ -276,7 +276,7 @@ def test_the_plan_is_the_fastest_measured_and_is_remembered(threads, fastest, tm
 
     measured: list[Plan] = []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("coad.learned.training.plan._memory", {})
+    monkeypatch.setattr("coad.learned.training.plan._chosen", {})
     monkeypatch.setattr("coad.learned.training.plan._cost", cost)
     monkeypatch.setattr("coad.learned.training.plan._has_bfloat16", lambda: True)
     monkeypatch.setattr("torch.get_num_threads", lambda: threads)
@@ -290,7 +290,7 @@ def test_the_plan_is_the_fastest_measured_and_is_remembered(threads, fastest, tm
         ("default", False), ("channels_last", False), ("channels_last", True)
     }  # fmt: skip
     assert len(measured) == 4  # and one with several starts in a stack
-    monkeypatch.setattr("coad.learned.training.plan._memory", {})
+    monkeypatch.setattr("coad.learned.training.plan._chosen", {})
     assert choose_plan(both, 4, 1, pairs(), {}) == plan
     assert len(measured) == 4, "the second time it is read from the cache folder"
     assert choose_plan(both, 4, 1, pairs(), {"layout": "default", "bfloat16": False}).layout == "default"
@@ -338,7 +338,7 @@ def test_a_fit_does_not_load_torchs_compiler():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
-def test_a_single_lucky_moment_is_not_kept_while_the_rate_falls():
+def test_a_single_high_value_is_not_selected_while_the_learning_rate_falls():
     s, q = (torch.randn(400, 3, generator=torch.Generator().manual_seed(i)) for i in range(2))
     course = [
         0.020,
@@ -355,14 +355,16 @@ def test_a_single_lucky_moment_is_not_kept_while_the_rate_falls():
         trainer = Trainer(Duo(*nets, normalised=True), [0], settings, Rows(s, q), Rows(s, q))
         given = iter(course)
 
-        def told(_moments, given=given):
+        def fixed(_moments, given=given):
             tp = np.full((1, 1), next(given))
             return {"true_positives": tp, "joint": tp + 0.01, "mu_s": tp + 0.05, "mu_q": tp + 0.05}
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("coad.learned.training.trainer.figures", told)
+            patch.setattr("coad.learned.training.trainer.figures", fixed)
             for epoch in range(1, len(course) + 1):
                 trainer.epoch = epoch
                 trainer._evaluate(0.0)
         assert trainer.best["epoch"][0, 0] == kept
-        assert trainer.best["true_positives"][0, 0] == course[kept - 1], "what is told is the moment's own"
+        assert trainer.best["true_positives"][0, 0] == course[kept - 1], (
+            "the figures kept are those of the epoch itself"
+        )

@@ -1,4 +1,4 @@
-"""Discovered regimes as the context of the binary method."""
+"""Regimes that :class:`~coad.CoincidenceModes` discovers as the context of a :class:`~coad.CoAD`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["RegimeSource", "fitted_context", "joined_context"]
 
 
 class RegimeSource(Protocol):
-    """What names the regime of each row: :class:`coad.CoincidenceModes`, or an estimator of the user's like it."""
+    """An estimator of the regime of each row: :class:`coad.CoincidenceModes`, or one with the same methods."""
 
     contexts_: list[Any] | None
 
@@ -26,15 +26,15 @@ class RegimeSource(Protocol):
         """The regime of each row."""
 
     def to_facts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What goes into JSON, and what into safetensors."""
+        """The content of the JSON and of the safetensors file."""
 
 
 def fitted_context(given: Any, s: Any, q: Any, *, group: Any = None, time: Any = None) -> RegimeSource:
-    """The catalogue that was given; one that is not fitted yet is fitted on these rows first."""
+    """The given estimator of regimes; a clone of it is fitted on these rows if it is not fitted yet."""
     if not (hasattr(given, "regimes") and hasattr(given, "to_facts")):
         raise InputError(
             f"CoAD(context=...) takes a CoincidenceModes, not {type(given).__name__}; "
-            "regimes that you know go to fit(s, q, context=...)"
+            "pass known regimes to fit(s, q, context=...)"
         )
     if hasattr(given, "contexts_"):  # fitted
         return cast(RegimeSource, given)
@@ -45,7 +45,7 @@ def fitted_context(given: Any, s: Any, q: Any, *, group: Any = None, time: Any =
 
 
 def joined_context(modes: RegimeSource | None, s: Any, q: Any, context: Any) -> Any:
-    """The context of each row: what was given, what was discovered, or both joined."""
+    """The context of each row: given, discovered, or both joined."""
     if modes is None:
         return context
     found = modes.regimes(s, q, context if modes.contexts_ is not None else None)

@@ -1,4 +1,4 @@
-"""Dismissing a kind of event that is understood, so that the next one comes up."""
+"""Dismissing a kind of event, so that it is not flagged and other kinds are found."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Dismissed", "alpha_without", "dismiss", "is_dismissed", "refit"]
 
 
 class KindModel(Protocol):
-    """What tells the kind of an event: :class:`coad.events.kinds.KindModel`, which a room above this one makes."""
+    """A model of the kind of each event: :class:`coad.events.kinds.KindModel`, which this package must not import."""
 
     def kinds_of(self, det: CoAD, s: Any, q: Any, context: Any) -> IntArray:
         """The kind of each row."""
@@ -31,7 +31,7 @@ class KindModel(Protocol):
 
 @dataclass(frozen=True)
 class Dismissed:
-    """A dismissed kind: how it is told, and the thresholds at which its events were found."""
+    """A dismissed kind: its number, the model of kinds, and the thresholds at which its events were found."""
 
     kind: int
     model: KindModel
@@ -63,7 +63,7 @@ def dismiss(det: CoAD, kind: int, s: Any, q: Any, context: Any) -> None:
         det.dismissed_ = det.dismissed_[:-1]
         raise InputError("every row belongs to a dismissed kind, so no threshold can be tuned on them")
     det.alpha_ = alpha_without(det.alpha_, before, keep)
-    det.alpha_how_ += ", less the part of the events that were dismissed"
+    det.alpha_how_ += ", less the share of the dismissed events"
     kept = np.flatnonzero(keep)
     det.tune(
         take_rows(rows_s, kept),
@@ -73,7 +73,7 @@ def dismiss(det: CoAD, kind: int, s: Any, q: Any, context: Any) -> None:
 
 
 def alpha_without(alpha: float, flagged: BoolArray, keep: BoolArray) -> float:
-    """The anomaly rate among the rows that are kept: a kind's part of the flagged rows is its part of alpha.
+    """The anomaly rate of the rows that are kept: α is reduced by the share of the flagged rows that is not kept.
 
     >>> flagged, keep = np.arange(100) < 10, np.arange(100) >= 5
     >>> round(alpha_without(0.1, flagged, keep), 4)  # 5 of 95
@@ -109,8 +109,6 @@ def refit(det: CoAD, s: Any, q: Any, context: Any) -> CoAD:
     keep = ~is_dismissed(det, s, q, context)
     kept = np.flatnonzero(keep)
     new: CoAD = clone(det)
-    parts = (None if x is None else np.asarray(x)[keep] for x in (context, group, time))
-    new_context, new_group, new_time = parts
-    return new.fit(
-        take_rows(s, kept), take_rows(q, kept), context=new_context, group=new_group, time=new_time
-    )
+    labels = {"context": context, "group": group, "time": time}
+    known = {name: None if x is None else np.asarray(x)[keep] for name, x in labels.items()}
+    return new.fit(take_rows(s, kept), take_rows(q, kept), **known)

@@ -1,9 +1,9 @@
-"""One folder per model: weights in safetensors, everything else in JSON. No pickle, ever.
+"""One folder per model: weights in safetensors, everything else in JSON. No pickle.
 
-``model.json`` carries the number of the format, the settings, scaling, thresholds, β, α, the input
-schema, versions, and checksums of the weights and of itself, so that a folder that was cut
-short, edited, or written by a newer coad is told apart from a good one. Nothing in a folder is
-ever executed; a network of the user's own class is only named, and must be handed to ``load``.
+``model.json`` holds the format version, settings, scaling, thresholds, β, α, input schema, versions of the packages,
+and checksums of the weights and of itself, so that a folder that is truncated, edited, or written by a newer coad is
+recognised. Nothing in a folder is executed; of a network of the user's own class only the name is stored, and ``load``
+takes the network.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LAYOUT = "layout.json"
 
 @dataclass(frozen=True)
 class Stored:
-    """What a model folder holds: facts from JSON, tensors, and the text of its layout if it has one."""
+    """The content of a model folder: facts from JSON, tensors, and the text of its layout if it has one."""
 
     facts: dict[str, Any]
     tensors: dict[str, torch.Tensor]
@@ -50,7 +50,7 @@ class Stored:
 def write_folder(
     folder: Path, own: dict[str, Any], tensors: dict[str, torch.Tensor], layout: str | None = None
 ) -> None:
-    """Facts and tensors of a model of any kind as a folder, and its layout if there is one; all of it or nothing."""
+    """Write facts, tensors and, if there is one, the layout of a model as a folder; atomically."""
     weights = save_tensors(tensors)
     facts = {**to_json(own), **_header(), "weights_sha256": hashlib.sha256(weights).hexdigest()}
     facts["checksum"] = _checksum(facts)
@@ -99,7 +99,7 @@ def read_folder(folder: Path) -> Stored:
 
 
 def _read_layout(path: Path) -> str | None:
-    """The layout as it stands; whether it makes sense is asked by what reads files."""
+    """The text of the layout; :mod:`coad.workflows.recipe` checks its content."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -175,7 +175,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _swap(new: Path, folder: Path) -> None:
-    """Put ``new`` in the place of ``folder``; the old one is removed only afterwards."""
+    """Replace ``folder`` by ``new``; the old folder is removed only afterwards."""
     if not folder.exists():
         os.replace(new, folder)
         return
@@ -190,7 +190,7 @@ def _swap(new: Path, folder: Path) -> None:
 
 
 def to_json(value: Any) -> Any:
-    """JSON has no infinity and no NaN: ``inf`` becomes a string, what is undefined null."""
+    """A value that JSON can hold: infinity becomes the string "inf", NaN becomes null."""
     if isinstance(value, dict):
         return {k: to_json(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -205,7 +205,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """The inverse of :func:`to_json`, as far as there is one."""
+    """The inverse of :func:`to_json`, except that null stays None."""
     if isinstance(value, list):
         return [from_json(v) for v in value]
     if isinstance(value, dict):

@@ -1,11 +1,11 @@
-"""Model folders of earlier formats, brought to the present one when they are read.
+"""Model folders of earlier formats, converted to the present one when they are read.
 
 =======  ==================================================================================
 format   what changed
 =======  ==================================================================================
 1        the first
-2        rows are flagged from a threshold on (``>=``; in format 1 they had to exceed it), and
-         some facts have other names: starts, ensemble, transforms
+2        rows are flagged if they reach the threshold (``>=``; in format 1 ``>``), and some facts
+         have other names: starts, ensemble, transforms
 =======  ==================================================================================
 """
 
@@ -22,7 +22,7 @@ FORMAT_VERSION = 2
 
 
 def upgraded(facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts of a model as the present format has them; those of format 1 are changed in place."""
+    """The facts of a model in the present format; those of format 1 are changed in place."""
     if facts["settings"].get("memory_format") == "batch_last":  # convolutions that coad no longer has
         facts["settings"]["memory_format"] = "auto"
     if facts["format_version"] == 1:
@@ -53,5 +53,5 @@ def _from_1(facts: dict[str, Any]) -> None:
 
 
 def _above(value: Any) -> Any:
-    """The least number above a threshold; infinity, which JSON writes as a word, stays."""
+    """The next float above a threshold; infinity, a string in JSON, does not change."""
     return value if value == "inf" else float(np.nextafter(float(value), math.inf))

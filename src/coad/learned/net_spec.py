@@ -1,7 +1,4 @@
-"""What a network is, as plain data: convolutions, then fully-connected layers, then one logit.
-
-A saved model needs no class of the user's: the description is written as JSON and the network built from it.
-"""
+"""``NetSpec``: a network as plain data, which is saved as JSON and built again from it."""
 
 from __future__ import annotations
 
@@ -20,7 +17,13 @@ Layout = Literal["default", "channels_last"]
 
 @dataclass(frozen=True)
 class Conv:
-    """One convolution (1-D or 2-D, by the input) followed by a ReLU."""
+    """One convolution, 1-D or 2-D like the input, followed by a ReLU.
+
+    Parameters
+    ----------
+    channels, kernel, stride, padding
+        As in ``torch.nn.Conv1d`` and ``Conv2d``.
+    """
 
     channels: int
     kernel: int
@@ -30,7 +33,14 @@ class Conv:
 
 @dataclass(frozen=True)
 class NetSpec:
-    """Convolutions, then fully-connected layers, each with a ReLU, then one logit.
+    """A network: convolutions, then fully-connected layers, each with a ReLU, then one logit.
+
+    Parameters
+    ----------
+    convs
+        The convolutions, in order.
+    hidden
+        The widths of the fully-connected layers.
 
     >>> NetSpec(hidden=(16, 8)).sizes((5,))
     [(5,), (16,), (8,)]
@@ -42,7 +52,17 @@ class NetSpec:
     hidden: tuple[int, ...] = (8, 8)
 
     def sizes(self, input_shape: Sequence[int]) -> list[tuple[int, ...]]:
-        """The input shape of each layer, as the paper's figures list them."""
+        """The input shape of each layer.
+
+        Parameters
+        ----------
+        input_shape
+            The shape of one row.
+
+        Returns
+        -------
+        list of tuples
+        """
         shape = tuple(input_shape)
         if self.convs and len(shape) not in (2, 3):
             raise InputError(
@@ -54,8 +74,8 @@ class NetSpec:
             space = tuple((x + 2 * conv.padding - conv.kernel) // conv.stride + 1 for x in shape[1:])
             if min(space) < 1:
                 raise InputError(
-                    f"input {tuple(input_shape)} is too small for this network: a convolution of kernel "
-                    f"{conv.kernel} meets {shape[1:]}; use a smaller kernel or longer windows"
+                    f"input {tuple(input_shape)} is too small for this network: a convolution with kernel "
+                    f"{conv.kernel} has an input of {shape[1:]}; use a smaller kernel or longer windows"
                 )
             shape = (conv.channels, *space)
             sizes.append(shape)
@@ -76,7 +96,16 @@ class NetSpec:
 
 
 def preset(name: str) -> tuple[NetSpec, NetSpec]:
-    """The paper's networks (s, q): ``"mnist"``, ``"milling"`` or ``"rf"``.
+    """The paper's networks.
+
+    Parameters
+    ----------
+    name
+        ``"mnist"``, ``"milling"`` or ``"rf"``.
+
+    Returns
+    -------
+    spec_s, spec_q
 
     >>> spec_s, spec_q = preset("rf")
     >>> spec_s.sizes((1, 50)), spec_q.sizes((14, 1000))[1:3]
@@ -94,7 +123,16 @@ def preset(name: str) -> tuple[NetSpec, NetSpec]:
 
 
 def default_spec(input_shape: Sequence[int]) -> NetSpec:
-    """A network that suits the shape of one row.
+    """The default network for rows of a given shape.
+
+    Parameters
+    ----------
+    input_shape
+        The shape of one row.
+
+    Returns
+    -------
+    NetSpec
 
     >>> default_spec((12,))
     NetSpec(convs=(), hidden=(32, 16))
@@ -112,7 +150,7 @@ def default_spec(input_shape: Sequence[int]) -> NetSpec:
     if smallest < 8:
         return NetSpec(hidden=(32, 16))
     if len(shape) == 2:
-        # Strides bring the length below about 32, so that the first full layer stays small.
+        # Strides reduce the length to about 32, so that the first fully-connected layer stays small.
         strides = [2 if smallest / 2**i > 32 else 1 for i in range(3)]
         return NetSpec(tuple(Conv(16, 5, stride, 2) for stride in strides), (16, 16))
     return NetSpec(tuple(Conv(12, 5, stride, 2) for stride in (1, 2, 2)), (16, 16))

@@ -1,8 +1,7 @@
-"""The networks: many copies of one description (:mod:`coad.learned.net_spec`) trained side by side.
+"""The networks: several copies (*members*, one per start) of one description, trained at the same time.
 
-:class:`StackedNet` holds several *members* (starts) of one description with their parameters
-stacked, so that a step of all of them is a few large operations instead of many small ones.
-:class:`LoopedNet` does the same job for modules that the user wrote, one after the other.
+:class:`StackedNet` stacks the parameters of its members, so that a step of all of them is a few large operations
+instead of many small ones. :class:`LoopedNet` runs modules that the user wrote, one after the other.
 """
 
 from __future__ import annotations
@@ -24,10 +23,19 @@ __all__ = ["LoopedNet", "NormalisedHead", "StackedNet"]
 
 
 class StackedNet(nn.Module):
-    """Several members of one description, stacked; the output is (members, n, outputs).
+    """Several members of one :class:`~coad.NetSpec`; the output has shape (members, n, outputs).
 
-    With ``apart``, the outputs share the convolutions only, and each has fully-connected layers
-    of its own (``branches`` of them): the last layers are narrow, and one task would crowd out another.
+    Parameters
+    ----------
+    spec, input_shape
+        The layers, and the shape of one row.
+    seeds
+        The seed of the random weights of each member.
+    outputs
+        Logits per row, one per β.
+    apart
+        Give each output its own fully-connected layers (``branches`` counts them), so that the outputs share
+        only the convolutions: these layers are narrow, and the outputs would compete for them.
 
     >>> net = StackedNet(NetSpec(hidden=(4,)), (3,), seeds=[0, 1])
     >>> net(torch.zeros(5, 3)).shape
@@ -64,7 +72,7 @@ class StackedNet(nn.Module):
         self.weight, self.bias = nn.ParameterList(), nn.ParameterList()
         widths = [size[0] for size in sizes[len(spec.convs) :]] + [outputs // self.branches]
         for i, (fan_in, fan_out) in enumerate(itertools.pairwise(widths)):
-            # The branches' first layers are one wide layer; the others are stacked.
+            # The first layers of the branches are one wide layer; the others are stacked.
             wide, deep = (self.branches, 1) if i == 0 else (1, self.branches)
             shape = (deep, fan_in, wide * fan_out), (deep, 1, wide * fan_out)
             weight, bias = _initial(generators, *shape, fan_in)
@@ -73,14 +81,14 @@ class StackedNet(nn.Module):
 
     @property
     def layout(self) -> Layout:
-        """How the convolutions are computed; the result differs by rounding only."""
+        """The memory format of the convolutions; results differ by rounding only."""
         return self._layout
 
     @layout.setter
     def layout(self, value: Layout) -> None:
         if value == self._layout:
             return
-        # The weights are laid out once: turned at every step, their gradients come out in the slow layout.
+        # The weights are converted once: if every step converted them, their gradients would be in the slow format.
         self._layout = value
         layout = torch.channels_last if value == "channels_last" else torch.contiguous_format
         for weight in self.conv_weight:
@@ -95,13 +103,13 @@ class StackedNet(nn.Module):
         return logit
 
     def latent(self, x: Tensor) -> Tensor:
-        """What the last layer is given: (members × branches, n, width)."""
+        """The input of the last layer: (members × branches, n, width)."""
         k = self.members
         if self.spec.convs:
             h = self._convolve(x).reshape(x.shape[0], k, -1).transpose(0, 1)
         else:
             h = x.flatten(1).unsqueeze(0).expand(k, -1, -1)
-        # A slice of a ParameterList is a new module: it costs more than the layer.
+        # A slice of a ParameterList would make a new module, which takes longer than the layer.
         for i, (weight, bias) in enumerate(list(zip(self.weight, self.bias, strict=True))[:-1]):
             h = F.relu_(_affine(h, weight, bias))
             if i == 0 and self.branches > 1:
@@ -133,16 +141,16 @@ class StackedNet(nn.Module):
             stride, padding = (conv.stride,) * (weight.ndim - 2), (conv.padding,) * (weight.ndim - 2)
             if as_images:
                 weight, stride, padding = weight.unsqueeze(2), (1, *stride), (0, *padding)
-            # The members share the input, so the first convolution is a single wide one.
+            # The members have the same input, so their first convolutions are one wide convolution.
             x = F.relu_(convolution(x, weight, bias, stride, padding, groups=members if i else 1))
         return x
 
     def member(self, state: dict[str, Tensor], index: int) -> dict[str, Tensor]:
-        """Views of one member's part of ``state``, named and laid out as a stack of one."""
-        return {name: member_part(value, index, self.members) for name, value in state.items()}
+        """Views of one member's weights in ``state``, named and shaped as in a stack of one."""
+        return {name: member_slice(value, index, self.members) for name, value in state.items()}
 
     def output(self, state: dict[str, Tensor], index: int) -> dict[str, Tensor]:
-        """Views of what one output is made of in ``state``, named and laid out as a stack with one output."""
+        """Views of the weights of one output in ``state``, named and shaped as in a stack with one output."""
         last = len(self.weight) - 1
         found = {}
         for name, value in state.items():
@@ -160,7 +168,13 @@ class StackedNet(nn.Module):
 class LoopedNet(nn.Module):
     """The user's own modules, one per member, run one after the other.
 
-    The module must return one logit a row: shape (n,), (n, 1), or (n, number of β).
+    Parameters
+    ----------
+    factory
+        A module, whose copies get new random weights, or a function that makes one. It must return one logit per
+        row and β: shape (n,), (n, 1) or (n, number of β).
+    seeds, outputs
+        As in :class:`StackedNet`.
     """
 
     def __init__(self, factory: nn.Module | Callable[[], nn.Module], seeds: Sequence[int], outputs: int = 1):
@@ -194,7 +208,7 @@ class LoopedNet(nn.Module):
         for module in self.each:
             linear = [part for part in module.modules() if isinstance(part, nn.Linear)]
             if not linear:
-                raise InputError("this network has no nn.Linear layer, so its latent space is not known")
+                raise InputError("this network has no nn.Linear layer, so it has no known latent space")
             handle = linear[-1].register_forward_pre_hook(lambda _, args: caught.append(args[0]))
             try:
                 module(x)
@@ -203,7 +217,7 @@ class LoopedNet(nn.Module):
         return torch.stack(caught)
 
     def member(self, state: dict[str, Tensor], index: int) -> dict[str, Tensor]:
-        """Views of one member's part of ``state``, named as in a stack of one."""
+        """Views of one member's weights in ``state``, named as in a stack of one."""
         start = f"each.{index}."
         return {"each.0." + k.removeprefix(start): v for k, v in state.items() if k.startswith(start)}
 
@@ -218,10 +232,18 @@ class LoopedNet(nn.Module):
 
 
 class NormalisedHead(nn.Module):
-    """Batch-norm on the logit, starting at scale 2 and shift −1, for every member and β.
+    """Batch normalisation of the logit of every member and β, with initial scale 2 and shift −1.
 
-    It keeps the confidences of a fresh network spread out, so that the gradient is alive
-    from the first step. ``enabled=False`` passes the logit through (the paper's head).
+    Without it, the confidences of an untrained network are nearly equal and the gradient nearly vanishes.
+
+    Parameters
+    ----------
+    members, outputs
+        Shape of the logits: (members, n, outputs).
+    enabled
+        False returns the logits unchanged (the paper's head).
+    momentum
+        Weight of a batch in the running mean and variance.
 
     >>> head = NormalisedHead(members=1, outputs=1)
     >>> z = head(torch.randn(1, 500, 1) * 9 + 3)
@@ -262,7 +284,7 @@ class NormalisedHead(nn.Module):
 def _initial(
     generators: Sequence[torch.Generator], weight: tuple[int, ...], bias: tuple[int, ...], fan_in: int
 ) -> tuple[nn.Parameter, nn.Parameter]:
-    """PyTorch's own default, U(−1/√fan_in, 1/√fan_in), drawn for each member by itself."""
+    """PyTorch's default, U(−1/√fan_in, 1/√fan_in), drawn from the generator of each member."""
     bound = 1.0 / math.sqrt(fan_in)
 
     def draw(shape: tuple[int, ...]) -> Tensor:
@@ -274,7 +296,7 @@ def _initial(
 def _affine(h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """``h @ weight + bias`` for every member.
 
-    From many values to a few, matrix libraries are two to three times faster the other way round.
+    For many inputs and few outputs, the transposed product is two to three times as fast.
     """
     if weight.shape[1] < 16 * weight.shape[2]:
         return torch.baddbmm(bias, h, weight)
@@ -282,7 +304,7 @@ def _affine(h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return turned.transpose(1, 2)
 
 
-def member_part(value: Tensor, index: int, members: int) -> Tensor:
-    """The slice of a stacked tensor that belongs to one member."""
+def member_slice(value: Tensor, index: int, members: int) -> Tensor:
+    """The slice of a stacked tensor for one member."""
     size = value.shape[0] // members
     return value[index * size : (index + 1) * size]

@@ -1,12 +1,11 @@
-"""The loss on moments: −F̂β with the wall that keeps mu_s and mu_q below one half.
+"""The loss: −F̂β plus a penalty (the wall) that keeps mu_s and mu_q below one half.
 
-:class:`CoincidenceLoss` works in anyone's training loop. It takes logits, because the
-gradient of a confidence that has reached 0 or 1 is lost, and sums in float64.
+:class:`CoincidenceLoss` can be used in any training loop. It takes logits, because confidences of exactly 0 or 1
+have no gradient, and sums in float64.
 
-The loss depends on the data only through the moments, so a batch of any size, or one that
-is spread over processes, has an exact gradient in two passes: the first adds up
-:meth:`CoincidenceLoss.moments` (no gradient), the second calls
-:meth:`CoincidenceLoss.partial` on each part with the moments of the whole.
+The loss depends on the data only through the moments. So a batch that is too large for memory, or spread over
+processes, has an exact gradient in two passes: the first adds up :meth:`CoincidenceLoss.moments` without gradient, the
+second calls :meth:`CoincidenceLoss.partial` on each chunk with the moments of the whole batch.
 """
 
 from __future__ import annotations
@@ -26,23 +25,33 @@ __all__ = ["CoincidenceLoss", "soft_fbeta"]
 
 Preset = Literal["robust", "paper"]
 
-#: Beyond this a float64 sigmoid is 1 to the last bit; the clamp keeps every product normal.
+#: Beyond this a float64 sigmoid is exactly 1; the clamp also avoids denormal products.
 _LOGIT_LIMIT = 50.0
 _WALL_TEMPERATURE = 50.0
 _WALL_START = 0.45
 
 
 class CoincidenceLoss(nn.Module):
-    """−F̂β of a batch, plus the wall and magnitude terms.
+    """−F̂β of a batch, plus the wall and the magnitude term.
 
-    ``preset="robust"`` has a hinge wall that is exactly zero while mu_s and mu_q are below
-    0.45, and caps TP at α, so that nothing is gained by flagging more than there can be.
-    ``preset="paper"`` is the paper's loss: a sigmoid wall (temperature 50), no cap.
-
-    ``lambda_wall`` defaults to 1/α (paper) or 4/α (robust), ``lambda_mag`` to 0. ``beta``
-    may be a sequence: then the logits carry one column per β and the losses are summed.
-    ``margin`` = c/√n takes c standard deviations of a chance coincidence among n rows off TP,
-    so that a small data set does not teach its own noise.
+    Parameters
+    ----------
+    beta
+        One β, or several: then the logits have one column per β and the losses are summed.
+    alpha
+        The anomaly rate.
+    preset
+        "robust": a hinge wall that is 0 while mu_s and mu_q are below 0.45, and TP capped at α, so that flagging
+        more than α does not lower the loss. "paper": the paper's sigmoid wall (temperature 50), no cap.
+    lambda_wall
+        Weight of the wall, 4/α (robust) or 1/α (paper) if not given.
+    lambda_mag
+        Weight of the mean squared logits.
+    cap
+        Whether TP is capped at α, if other than the preset's.
+    margin
+        c/√n subtracts c standard deviations of a chance coincidence among n rows from TP, against overfitting
+        of small data sets.
 
     >>> import torch
     >>> loss = CoincidenceLoss(beta=1.0, alpha=0.25)
@@ -80,9 +89,14 @@ class CoincidenceLoss(nn.Module):
         self.set_alpha(alpha)
 
     def set_alpha(self, alpha: float | Tensor, ceiling: float | Tensor | None = None) -> None:
-        """Use another anomaly rate from now on: a number, or a tensor with one per model.
+        """Change the anomaly rate.
 
-        ``ceiling`` is what TP is capped at, α itself if not given.
+        Parameters
+        ----------
+        alpha
+            A number, or a tensor with one rate per model.
+        ceiling
+            What TP is capped at, α if not given.
         """
         value = torch.as_tensor(alpha, dtype=torch.float64)
         for rate in value.flatten().tolist():
@@ -91,17 +105,37 @@ class CoincidenceLoss(nn.Module):
         self.ceiling = value if ceiling is None else torch.as_tensor(ceiling, dtype=torch.float64)
 
     def forward(self, logit_s: Tensor, logit_q: Tensor, context: Any = None) -> Tensor:
-        """The loss of a batch, a scalar.
+        """The loss of a batch.
 
-        Logits are (n,), (n, 1), (n, number of β), or (models, n, number of β) for models
-        trained side by side, whose losses are summed. ``context`` names each row's stratum.
+        Parameters
+        ----------
+        logit_s, logit_q
+            Shape (n,), (n, 1), (n, number of β), or (models, n, number of β) for several models, whose losses are
+            summed.
+        context
+            The stratum of each row.
+
+        Returns
+        -------
+        Tensor
+            A scalar.
         """
         return self.of_moments(self.moments(logit_s, logit_q, context)).sum() + self._magnitude(
             logit_s, logit_q, _rows(logit_s)
         )
 
     def moments(self, logit_s: Tensor, logit_q: Tensor, context: Any = None) -> Moments:
-        """The moments of a batch or of a part of one; parts are added with ``+``."""
+        """The moments of a batch or a chunk of one; chunks are added with ``+``.
+
+        Parameters
+        ----------
+        logit_s, logit_q, context
+            As in :meth:`forward`.
+
+        Returns
+        -------
+        Moments
+        """
         p_s, p_q = _confidence(logit_s, len(self.beta)), _confidence(logit_q, len(self.beta))
         if p_s.shape != p_q.shape:
             raise InputError(
@@ -111,28 +145,49 @@ class CoincidenceLoss(nn.Module):
         return sum_moments(p_s, p_q, context)
 
     def of_moments(self, moments: Moments) -> Tensor:
-        """−F̂β plus the wall for each model and β; the magnitude term is not in the moments."""
+        """−F̂β plus the wall for each model and β; the magnitude term does not depend on the moments.
+
+        Parameters
+        ----------
+        moments
+            Of a whole batch.
+
+        Returns
+        -------
+        Tensor
+            Shape (models, number of β).
+        """
         value = soft_fbeta(
             moments, self.beta, self.alpha, cap=self.ceiling if self.cap else None, margin=self.margin
         )
         return self._wall(moments) - value
 
     def partial(self, logit_s: Tensor, logit_q: Tensor, whole: Moments, context: Any = None) -> Tensor:
-        """A scalar for one part of a batch; summed over the parts, its gradient is the batch's.
+        """A scalar whose gradient, summed over the chunks of a batch, is that of the loss of the batch.
 
-        ``whole`` are the moments of the whole batch, from :meth:`moments` without gradient.
-        The gradient is Σ ∂L/∂(sum)·∂(sum), the paper's pseudo-target c1·p_q − c2. Only the
-        gradient has a meaning, not the value.
+        The gradient is Σ ∂L/∂(sum)·∂(sum), the paper's pseudo-target c1·p_q − c2. The value has no meaning.
+
+        Parameters
+        ----------
+        logit_s, logit_q, context
+            One chunk, as in :meth:`forward`.
+        whole
+            The moments of the whole batch, computed without gradient.
+
+        Returns
+        -------
+        Tensor
+            A scalar.
         """
         sums = [x.detach().clone().requires_grad_(True) for x in (whole.sum_s, whole.sum_q, whole.sum_sq)]
         loss = self.of_moments(Moments(whole.n, sums[0], sums[1], sums[2], whole.strata)).sum()
         weights = torch.autograd.grad(loss, sums)
-        part = self.moments(logit_s, logit_q, context)
+        own = self.moments(logit_s, logit_q, context)
         if whole.strata is not None:
             zero = torch.zeros_like(sums[0])
-            part = Moments(torch.zeros_like(whole.n), zero, zero, zero, whole.strata) + part
+            own = Moments(torch.zeros_like(whole.n), zero, zero, zero, whole.strata) + own
         linear = sum(
-            ((w * x).sum() for w, x in zip(weights, (part.sum_s, part.sum_q, part.sum_sq), strict=True)),
+            ((w * x).sum() for w, x in zip(weights, (own.sum_s, own.sum_q, own.sum_sq), strict=True)),
             torch.zeros((), dtype=torch.float64),
         )
         return linear + self._magnitude(logit_s, logit_q, float(whole.pooled().n))
@@ -168,9 +223,21 @@ def soft_fbeta(
     cap: float | Tensor | None = None,
     margin: float = 0.0,
 ) -> Tensor:
-    """F̂β for torch moments with one β per last axis, and perhaps an α per model.
+    """F̂β of torch moments whose last axis is β.
 
-    ``margin`` times √(var_s·var_q) is taken off TP, and TP is then capped at ``cap``.
+    Parameters
+    ----------
+    moments
+        Sums of shape (models, number of β).
+    beta, alpha
+        One β per column; one α, or one per model and β.
+    cap, margin
+        ``margin``·√(var_s·var_q) is subtracted from TP, which is then capped at ``cap``.
+
+    Returns
+    -------
+    Tensor
+        Shape (models, number of β).
 
     >>> import torch
     >>> p = torch.tensor([1.0, 0, 0, 0]).reshape(1, 4, 1).expand(1, 4, 2)
@@ -191,7 +258,7 @@ def soft_fbeta(
 
 
 def sum_moments(p_s: Tensor, p_q: Tensor, context: Any = None) -> Moments:
-    """Moments of confidences laid out (models, n, β), summed over n; strata on the last axis."""
+    """Moments of confidences of shape (models, n, β), summed over n; strata are the last axis."""
     p_s, p_q = p_s.double(), p_q.double()
     if context is None:
         return Moments(float(p_s.shape[1]), p_s.sum(1), p_q.sum(1), (p_s * p_q).sum(1))
@@ -206,7 +273,7 @@ def sum_moments(p_s: Tensor, p_q: Tensor, context: Any = None) -> Moments:
 
 
 def _confidence(logit: Tensor, columns: int) -> Tensor:
-    """Sigmoid in float64, laid out (models, n, β)."""
+    """Sigmoid in float64, of shape (models, n, β)."""
     shaped = logit
     if logit.ndim == 1 and columns == 1:
         shaped = logit.reshape(1, -1, 1)

@@ -11,21 +11,21 @@ import torch
 from coad.learned.dismissal import Dismissed
 from coad.learned.folder import blueprints_of, from_json, to_json, write_folder
 from coad.learned.scaling import Scaler
-from coad.learned.training.model import Fitted, Scorer, StartReport
+from coad.learned.training.model import Fitted, Scorer, StartReport, with_prefix
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
 
 __all__ = ["restore", "save"]
 
-#: Settings that are not data, or that say nothing about a finished model.
+#: Settings that are not plain data, or that do not matter for a trained model.
 _NOT_SAVED = ("net", "augment", "checkpoint", "random_state", "verbose", "context")
-#: What the regimes of ``CoAD(context=...)`` are called in JSON, and the start of their tensors' names.
+#: The JSON key of the regimes of ``CoAD(context=...)``, and the prefix of their tensors.
 _CONTEXT = "discovered"
 
 
 def save(model: CoAD, folder: Path) -> None:
-    """Write ``folder``, replacing a model that is already there; all of it or nothing."""
+    """Write ``folder`` atomically, replacing a model that is already there."""
     model._check_fitted()
     tensors: dict[str, torch.Tensor] = {}
     for i, own in enumerate(model.fitted_.values()):
@@ -85,8 +85,8 @@ def restore(
 ) -> CoAD:
     """Fill ``model``, which is not fitted, with what :func:`save` wrote.
 
-    ``context_class`` and ``kind_class`` make the regimes and the dismissed kinds again, which are at home in
-    rooms that this one does not know.
+    ``context_class`` and ``kind_class`` restore the regimes and the dismissed kinds. They are arguments because this
+    package must not import their modules.
     """
     known = model.get_params(deep=False)
     model.set_params(**{k: from_json(v) for k, v in facts["settings"].items() if k in known})
@@ -101,7 +101,7 @@ def restore(
     model.scaler_s_, model.scaler_q_ = (None if x is None else Scaler.from_dict(x) for x in facts["scaling"])
     model.context_ = None
     if facts.get(_CONTEXT) is not None:
-        inner = _below(tensors, f"{_CONTEXT}.")
+        inner = with_prefix(tensors, f"{_CONTEXT}.")
         model.context = model.context_ = context_class.from_facts(facts[_CONTEXT], inner)
     model.dismissed_ = tuple(_dismissed(one, kind_class) for one in facts["dismissed"])
     model.fitted_ = {}
@@ -110,7 +110,7 @@ def restore(
         scorers = []
         for j, (side, blueprint) in enumerate(zip("sq", model.blueprints_, strict=True)):
             scorer = Scorer(blueprint.build([0] * len(ensemble), own["columns"][2]), own["columns"][j])
-            scorer.load_state_dict(_below(tensors, f"{i}.{side}."))
+            scorer.load_state_dict(with_prefix(tensors, f"{i}.{side}."))
             scorers.append(scorer.eval())
         beta = float(from_json(own["beta"]))
         model.fitted_[beta] = Fitted(
@@ -125,11 +125,6 @@ def restore(
             ensemble=ensemble,
         )
     return model
-
-
-def _below(tensors: dict[str, torch.Tensor], start: str) -> dict[str, torch.Tensor]:
-    """The tensors whose name begins with ``start``, without it."""
-    return {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
 
 
 def _dismissed(one: dict[str, Any], kind_class: Any) -> Dismissed:

@@ -1,1 +1,1 @@
-"""The inside of the learned mode: inputs, the pair of networks, the loop, seeds, checkpoints."""
+"""Training of the networks: inputs, splits, the pair of networks, the training loop, starts, checkpoints."""

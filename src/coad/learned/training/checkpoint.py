@@ -1,7 +1,7 @@
-"""Files that are either whole or not there: tensors and JSON written at once.
+"""Checkpoints: tensors and JSON in one file that is written atomically.
 
-A state is one safetensors file whose header carries the JSON part, so a crash can never leave
-weights of one moment beside the history of another. No pickle.
+The JSON is in the header of the safetensors file, so after a crash weights and history are of the same epoch. No
+pickle.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise FileError(
-            f"{path} is damaged or not a file of coad ({error}); delete it to start anew"
+            f"{path} is damaged or not a file of coad ({error}); delete it to start again"
         ) from error
     return tensors, facts
 
 
 def plain(value: Any) -> Any:
-    """What JSON gives back, so that an identity read from a file equals one that was not."""
+    """The value with tuples as lists, as JSON returns them, so that identities can be compared."""
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -50,9 +50,9 @@ def plain(value: Any) -> Any:
 
 
 def difference(old: Any, new: dict[str, Any]) -> str:
-    """In which settings two identities differ, in words."""
+    """A phrase that names the settings in which two identities differ."""
     if not isinstance(old, dict):
-        return "it names no settings"
+        return "its settings are unknown"
     flat_old, flat_new = ({**x, **x.get("settings", {})} for x in (old, new))
     names = [k for k in flat_new if k != "settings" and flat_old.get(k) != flat_new[k]]
     return "different " + ", ".join(sorted(names)) if names else "different settings"

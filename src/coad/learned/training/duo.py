@@ -1,4 +1,4 @@
-"""The two networks with their heads, as one thing that is trained."""
+"""``Duo``: the two networks with their heads; the rows that they are trained on; how their heads are oriented."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from coad.learned.nets import LoopedNet, NormalisedHead, StackedNet, member_part
+from coad.learned.nets import LoopedNet, NormalisedHead, StackedNet, member_slice
 from coad.learned.objective import CoincidenceLoss
 from coad.learned.scaling import Scaler
 
 __all__ = ["SHIFTS", "Duo", "Rows", "StoredRows", "confidences", "fingerprint", "orient", "settle"]
 
-#: Shifts of the head that are tried early on; None keeps the one it has.
+#: Shifts of the heads that :func:`orient` tries early in training; None is the present shift.
 SHIFTS: tuple[float | None, ...] = (None, -1.0, -2.5, -4.0)
 
 
 class Duo(nn.Module):
-    """The two networks with their heads; gives logits (members, n, heads) for s and q."""
+    """The network of s and the network of q with their heads, for all members; gives logits (members, n, heads)."""
 
     def __init__(
         self, net_s: StackedNet | LoopedNet, net_q: StackedNet | LoopedNet, *, normalised: bool
@@ -35,7 +35,7 @@ class Duo(nn.Module):
         self.head_q = NormalisedHead(net_q.members, net_q.outputs, enabled=normalised)
         for net in (net_s, net_q):
             if normalised and isinstance(net, StackedNet):
-                # The head subtracts it again; Adam would turn its rounding errors into steps.
+                # The head subtracts this bias again, so its gradient is rounding error, which Adam would amplify.
                 net.bias[-1].requires_grad_(False)
 
     @property
@@ -46,15 +46,13 @@ class Duo(nn.Module):
         return self.head_s(self.net_s(s)), self.head_q(self.net_q(q))
 
     def member(self, state: dict[str, Tensor], index: int) -> dict[str, Tensor]:
-        """Views of one member's part of a state, named as in a duo of one member."""
-        parts: dict[str, Tensor] = {}
+        """Views of one member's weights in ``state``, named as in a duo of one member."""
+        heads = {name: value for name, value in state.items() if name.startswith("head_")}
+        found = {name: member_slice(value, index, self.members) for name, value in heads.items()}
         for name, net in (("net_s.", self.net_s), ("net_q.", self.net_q)):
             own = {k.removeprefix(name): v for k, v in state.items() if k.startswith(name)}
-            parts |= {name + k: v for k, v in net.member(own, index).items()}
-        for name, value in state.items():
-            if name.startswith("head_"):
-                parts[name] = member_part(value, index, self.members)
-        return parts
+            found |= {name + k: v for k, v in net.member(own, index).items()}
+        return found
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class Rows:
 
 
 class StoredRows(Rows):
-    """Pairs that stay where they are, also on disk: rows are scaled when they are taken."""
+    """Pairs that stay in their arrays, also on disk; rows are scaled when a batch takes them."""
 
     def __init__(
         self,
@@ -119,17 +117,17 @@ class StoredRows(Rows):
 def confidences(duo: Duo, rows: Rows, chunk: int = 1024) -> tuple[Tensor, Tensor]:
     """p_s and p_q of all rows, (members, n, heads), float64."""
     duo.eval()
-    parts = [duo(s, q) for s, q in rows.blocks(chunk)]
-    logit_s, logit_q = (torch.cat([part[i] for part in parts], dim=1).double() for i in (0, 1))
+    blocks = [duo(s, q) for s, q in rows.blocks(chunk)]
+    logit_s, logit_q = (torch.cat([block[i] for block in blocks], dim=1).double() for i in (0, 1))
     return logit_s.sigmoid(), logit_q.sigmoid()
 
 
 @torch.no_grad()
 def settle(duo: Duo, rows: Rows, limit: int) -> list[Tensor]:
-    """Set the heads' statistics to those of the first rows, exactly; returns the bare logits."""
+    """Set the mean and variance of the heads to those of the first rows; returns the logits before the heads."""
     duo.eval()
-    parts = [(duo.net_s(s), duo.net_q(q)) for s, q in rows.blocks(limit=limit)]
-    z = [torch.cat([part[i] for part in parts], dim=1) for i in (0, 1)]
+    blocks = [(duo.net_s(s), duo.net_q(q)) for s, q in rows.blocks(limit=limit)]
+    z = [torch.cat([block[i] for block in blocks], dim=1) for i in (0, 1)]
     for head, values in zip((duo.head_s, duo.head_q), z, strict=True):
         var, mean = torch.var_mean(values, dim=1, keepdim=True, correction=0)
         head.mean.copy_(mean)
@@ -147,12 +145,12 @@ def orient(
     limit: int = 4096,
     least_gain: float = 0.03,
 ) -> int:
-    """Turn heads that point the wrong way round; returns how many were changed.
+    """Flip the sign of heads that mark normal rows instead of anomalies; returns how many were changed.
 
-    Two networks agree just as well when both mark a part of the *normal* rows, leaving the
-    anomalies out together. That is a worse optimum that gradients do not leave. For every member
-    and β, the four signs of the two heads' scales are compared by their loss on training rows,
-    and with them some shifts: rare anomalies only stand out from chance when little is marked.
+    The networks coincide as well if both mark some of the *normal* rows and no anomalies, a worse optimum that
+    gradient descent does not leave. For every member and β, the four combinations of signs are compared by
+    their loss on training rows, each with several shifts: rare anomalies stand out from chance only if few rows
+    are marked.
     """
     z = settle(duo, rows, limit)
     context = None if rows.context is None else rows.context[:limit]
@@ -170,7 +168,7 @@ def orient(
         ]
         losses.append(objective.of_moments(objective.moments(logits[0], logits[1], context)))
     stacked = torch.nan_to_num(torch.stack(losses), nan=math.inf)
-    # Only towards something found: where all is noise, the least loss is to mark nothing.
+    # Only if some coincidence is found: on noise, the lowest loss is that of marking nothing.
     found = (stacked.min(0).values < -least_gain) & (stacked[0] - stacked.min(0).values > least_gain)
     choice = torch.where(found, stacked.argmin(0), 0)
     for k, h in np.ndindex(choice.shape):
@@ -182,10 +180,10 @@ def orient(
     return int((choice != 0).sum())
 
 
-def fingerprint(*parts: Rows) -> str:
-    """A checksum of the rows: a checkpoint belongs to its data."""
+def fingerprint(*sets: Rows) -> str:
+    """A checksum of the rows, so that a checkpoint is only resumed with the same data."""
     digest = hashlib.sha256()
-    for rows in parts:
+    for rows in sets:
         for s, q in rows.blocks(4096):
             for x in (s, q):
                 digest.update(str(tuple(x.shape)).encode())

@@ -1,4 +1,4 @@
-"""A trained pair of networks for one β, ready to score: one member or some, their heads folded in."""
+"""A trained pair of networks for one β, ready to score: one or several members, with their heads folded in."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coad.learned.net_spec import NetSpec
 from coad.learned.nets import LoopedNet, NormalisedHead, StackedNet
 from coad.learned.scaling import Scaler
 
-__all__ = ["Blueprint", "Fitted", "Scorer", "StartReport", "absorb", "as_source", "fold"]
+__all__ = ["Blueprint", "Fitted", "Scorer", "StartReport", "absorb", "as_source", "fold", "with_prefix"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Blueprint:
         return net.train()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; a module of the user's is only named."""
+        """Plain data for JSON; of a module of the user only the name."""
         if isinstance(self.source, NetSpec):
             return {"kind": "spec", "input_shape": list(self.input_shape), **self.source.to_dict()}
         kind = type(self.source) if isinstance(self.source, nn.Module) else self.source
@@ -47,9 +47,10 @@ class Blueprint:
 
 
 class Scorer(nn.Module):
-    """The networks of one input with their heads: rows in, confidences (n,) out, from the mean of their logits.
+    """The network of one input with its head: scaled rows in, confidences (n,) out.
 
-    For our own networks the head is folded into the last layer, and ``gain`` is 1.
+    Several members are averaged by their logits. In a :class:`StackedNet` the head is folded into the last
+    layer, and ``gain`` is 1.
     """
 
     def __init__(self, net: StackedNet | LoopedNet, column: int = 0) -> None:
@@ -74,21 +75,21 @@ class Scorer(nn.Module):
         return self.logit(x).sigmoid()
 
     @torch.inference_mode()
-    def confidence(self, parts: Iterable[NDArray[np.float32]]) -> FloatArray:
-        """p of scaled rows that come in blocks."""
-        out = [self(torch.from_numpy(part)) for part in parts]
+    def confidence(self, blocks: Iterable[NDArray[np.float32]]) -> FloatArray:
+        """The confidences of blocks of scaled rows."""
+        out = [self(torch.from_numpy(block)) for block in blocks]
         return np.asarray(torch.cat(out).numpy() if out else np.zeros(0), dtype=np.float64)
 
     @torch.inference_mode()
-    def latent(self, parts: Iterable[NDArray[np.float32]]) -> FloatArray:
-        """What the last layer is given, (n, width); of several members, side by side."""
-        found = [self.net.latent(torch.from_numpy(part)).transpose(0, 1).flatten(1) for part in parts]
+    def latent(self, blocks: Iterable[NDArray[np.float32]]) -> FloatArray:
+        """The input of the last layer, (n, width); several members are concatenated."""
+        found = [self.net.latent(torch.from_numpy(block)).transpose(0, 1).flatten(1) for block in blocks]
         return np.asarray(torch.cat(found).numpy())
 
 
 @dataclass(frozen=True)
 class StartReport:
-    """How one seed ended for one β, on validation data."""
+    """The result of one start for one β, on validation rows."""
 
     seed: int
     status: str
@@ -102,7 +103,7 @@ class StartReport:
 
 
 def reaches(p_s: FloatArray, p_q: FloatArray, product: float, each: tuple[float, float] | None) -> BoolArray:
-    """Where the confidences reach the threshold ``each`` of their own or, without these, that of their product.
+    """Which rows reach both thresholds ``each`` or, if there are none, the threshold of the product p_s·p_q.
 
     >>> reaches(np.array([0.9, 0.8]), np.array([0.9, 0.5]), 0.5, None)
     array([ True, False])
@@ -113,7 +114,7 @@ def reaches(p_s: FloatArray, p_q: FloatArray, product: float, each: tuple[float,
 
 
 class Fitted:
-    """What training found for one β."""
+    """The result of training for one β: scorers, thresholds, p-value and status."""
 
     def __init__(
         self,
@@ -134,9 +135,9 @@ class Fitted:
         self.starts, self.seed = list(starts), seed
         self.p_value, self.status = p_value, status
         self.threshold, self.thresholds = threshold, thresholds
-        #: The seeds that have a say: the best, or in an ensemble all that found the same.
+        #: The seeds of the starts that score: the best one, or all of the ensemble.
         self.ensemble = {seed} if ensemble is None else set(ensemble)
-        #: The scorers for unscaled rows, made when first used.
+        #: Scorers that take unscaled rows (see :func:`absorb`), made at first use.
         self.direct: tuple[Scorer | None, Scorer | None] | None = None
 
 
@@ -149,16 +150,16 @@ def fold(
     *,
     normalised: bool,
 ) -> Scorer:
-    """The scorer of one input from the weights of some snapshots: head number ``head`` of ``heads``."""
+    """The scorer of one input (``side``, s or q) from the weights of some snapshots; ``head`` is one of ``heads``."""
     k = len(members)
     norm = NormalisedHead(k, heads, enabled=normalised)
-    norm.load_state_dict(_stacked([_part(weights, f"head_{side}.") for weights in members]))
+    norm.load_state_dict(_stacked([with_prefix(weights, f"head_{side}.") for weights in members]))
     a, b = (x[:, head, None] for x in norm.affine())
-    parts = [_part(weights, f"net_{side}.") for weights in members]
+    states = [with_prefix(weights, f"net_{side}.") for weights in members]
     if isinstance(blueprint.source, NetSpec):
         single = StackedNet(blueprint.source, blueprint.input_shape, [0] * k, 1)
         trained = StackedNet(blueprint.source, blueprint.input_shape, [0] * k, heads, apart=True)
-        state = trained.output(_stacked(parts), head)
+        state = trained.output(_stacked(states), head)
         last = len(single.weight) - 1
         state[f"weight.{last}"] = state[f"weight.{last}"] * a[:, None]
         state[f"bias.{last}"] = state[f"bias.{last}"] * a[:, None] + b[:, None]
@@ -169,8 +170,8 @@ def fold(
     whole.load_state_dict(
         {
             f"each.{i}.{name.removeprefix(first)}": v
-            for i, part in enumerate(parts)
-            for name, v in part.items()
+            for i, state in enumerate(states)
+            for name, v in state.items()
         }
     )
     scorer = Scorer(whole, head)
@@ -180,10 +181,10 @@ def fold(
 
 
 def absorb(scorer: Scorer, scaler: Scaler | None) -> Scorer | None:
-    """The scorer for unscaled rows, if the scaling goes into its first layer without loss; else None.
+    """A scorer that takes unscaled rows, its first layer including the scaling; None if that is not exact.
 
-    Not with padding, whose zeros mean "average" only after scaling; not per context; not where wild values are
-    tamed; not where the mean is so far from 0 that float32 would feel it.
+    It is not exact with padding (its zeros stand for the mean only after scaling), with a scale per context, where
+    outliers are clipped, and where the mean is so large that float32 would lose digits.
     """
     net = scorer.net
     if scaler is None:
@@ -213,7 +214,7 @@ def absorb(scorer: Scorer, scaler: Scaler | None) -> Scorer | None:
 
 
 def as_source(net: Any) -> NetSpec | nn.Module | Callable[[], nn.Module]:
-    """A description, a module or a factory, or a clear error."""
+    """A description, a module or a function that makes one; an error for anything else."""
     if isinstance(net, NetSpec):
         return net
     if isinstance(net, nn.Module):
@@ -227,10 +228,11 @@ def as_source(net: Any) -> NetSpec | nn.Module | Callable[[], nn.Module]:
     )
 
 
-def _part(weights: dict[str, Tensor], start: str) -> dict[str, Tensor]:
-    return {name.removeprefix(start): value for name, value in weights.items() if name.startswith(start)}
+def with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names have a prefix, without the prefix."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def _stacked(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The states of single members as that of a stack of them."""
-    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+def _stacked(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The states of single members as the state of one stack."""
+    return {name: torch.cat([state[name] for state in states]) for name in states[0]}

@@ -1,9 +1,8 @@
-"""What chance alone would have shown: the permutation null of a whole training run.
+"""The permutation null of a whole training run.
 
-A run looks at many snapshots and keeps the best, so the best must be compared with the best
-that shuffled pairings reach over the same snapshots. The networks never saw the validation rows,
-hence under "no coincidence" every pairing of p_s and p_q on them is as likely as the true one,
-and the comparison is exact whatever was selected.
+A run selects the best of many epochs, so its result is compared with the best that each shuffled pairing reaches
+over the same epochs. The networks were not trained on the validation rows; without coincidence, every pairing of
+p_s and p_q on these rows is equally likely, and the test is exact despite the selection.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class NullMaximum:
         self.maxima: NDArray[np.float64] = np.full((permutations, *shape), -1.0)
 
     def update(self, p_s: NDArray[np.float64], p_q: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Take in a snapshot, (members, n, heads); returns the correlation of the true pairing."""
+        """Add the confidences (members, n, heads) of an epoch; returns the correlation of the true pairing."""
         true = np.zeros((p_s.shape[0], p_s.shape[2]))
         for k, h in np.ndindex(true.shape):
             a, b = self._centred(p_s[k, :, h]), self._centred(p_q[k, :, h])
@@ -50,7 +49,7 @@ class NullMaximum:
 
 
 def p_value(observed: float, null: NDArray[np.float64]) -> float:
-    """(1 + how many shuffles reach the observed value) / (1 + how many there are).
+    """(1 + number of shuffles that reach the observed value) / (1 + number of shuffles).
 
     >>> p_value(0.9, np.array([0.1, 0.2, 0.95]))
     0.5

@@ -1,7 +1,7 @@
-"""How to arrange the work on this machine: found by a short measurement, float32 the reference.
+"""The fastest way to train on this machine, chosen by a short measurement.
 
-The choice changes rounding, so it must not flicker: it is remembered for the process and, where
-the user's cache folder can be written, for the machine. The same seed then gives the same result.
+Threads, memory format and precision change rounding, so the choice must stay the same: it is kept for the process
+and, if the user's cache folder can be written, for the machine. The same seed then gives the same result.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ __all__ = ["Plan", "choose_plan"]
 
 log = logging.getLogger(__name__)
 
-#: A later candidate must be this much quicker than an earlier one.
+#: A later candidate replaces an earlier one only if it is this many times as fast.
 _CLEARLY = 1.15
+#: Rows of the measured training step.
 _ROWS = 192
-_memory: dict[str, Plan] = {}
+_chosen: dict[str, Plan] = {}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Seeds per stack, worker threads, threads of torch in each, memory format, precision."""
+    """Starts per stack, worker threads, torch threads in each worker, memory format, precision."""
 
     together: int
     workers: int = 1
@@ -51,32 +52,32 @@ class Plan:
 
 
 def choose_plan(
-    blueprints: tuple[Blueprint, Blueprint], seeds: int, heads: int, train: Rows, forced: dict[str, Any]
+    blueprints: tuple[Blueprint, Blueprint], starts: int, heads: int, train: Rows, forced: dict[str, Any]
 ) -> Plan:
-    """The quickest arrangement of those worth trying; ``forced`` fields are not up for choice."""
-    candidates = [Plan(**{**plan.to_dict(), **forced}) for plan in _candidates(blueprints, seeds)]
+    """The fastest candidate; ``forced`` fields were set by the user and are not measured."""
+    candidates = [Plan(**{**plan.to_dict(), **forced}) for plan in _candidates(blueprints, starts)]
     candidates = list(dict.fromkeys(candidates))
     if len(candidates) == 1:
         return candidates[0]
-    key = _key(blueprints, seeds, heads, candidates)
-    if key not in _memory:
-        _memory[key] = _recalled(key, candidates) or _measured(key, candidates, blueprints, heads, train)
-    return _memory[key]
+    key = _key(blueprints, starts, heads, candidates)
+    if key not in _chosen:
+        _chosen[key] = _stored(key, candidates) or _measured(key, candidates, blueprints, heads, train)
+    return _chosen[key]
 
 
-def _candidates(blueprints: tuple[Blueprint, Blueprint], seeds: int) -> list[Plan]:
+def _candidates(blueprints: tuple[Blueprint, Blueprint], starts: int) -> list[Plan]:
     cores = torch.get_num_threads()
     sources = [b.source for b in blueprints]
     if not all(isinstance(source, NetSpec) for source in sources):
-        return [Plan(together=seeds, threads=cores)]
+        return [Plan(together=starts, threads=cores)]
     if not any(source.convs for source in sources if isinstance(source, NetSpec)):
-        # Small matrices: one stack of everything; more threads only wait for each other.
-        return [Plan(together=seeds, threads=1)]
-    workers = min(cores, seeds)
+        # Small matrices: one stack of all starts; more threads would only wait for each other.
+        return [Plan(together=starts, threads=1)]
+    workers = min(cores, starts)
     threads = max(1, cores // workers)
     plans = [Plan(1, workers, threads, "channels_last"), Plan(1, workers, threads, "default")]
-    if seeds >= 2 * workers:
-        plans.append(Plan(min(4, seeds // workers), workers, threads, "channels_last"))
+    if starts >= 2 * workers:
+        plans.append(Plan(min(4, starts // workers), workers, threads, "channels_last"))
     if _has_bfloat16():
         plans.append(Plan(1, workers, threads, "channels_last", bfloat16=True))
     return plans
@@ -91,16 +92,16 @@ def _measured(
         if seconds[i] * _CLEARLY < seconds[best]:
             best = i
     for plan, cost in zip(candidates, seconds, strict=True):
-        log.info("%s: %.2f ms per seed and 100 rows", plan, 1e5 * cost / _ROWS)
+        log.info("%s: %.2f ms per start and 100 rows", plan, 1e5 * cost / _ROWS)
     try:
         write_durably(_file(key), json.dumps(candidates[best].to_dict()).encode())
     except (FileError, OSError) as error:
-        log.info("the choice is remembered for this process only (%s)", error)
+        log.info("the choice is kept for this process only (%s)", error)
     return candidates[best]
 
 
 def _cost(plan: Plan, blueprints: tuple[Blueprint, Blueprint], heads: int, train: Rows) -> float:
-    """Seconds for one training step of one seed, the workers counted as perfect."""
+    """Seconds for one training step of one start, if the workers do not slow each other down."""
     nets = [blueprint.build(list(range(plan.together)), heads, apart=True) for blueprint in blueprints]
     duo = Duo(nets[0], nets[1], normalised=True)
     for net in nets:
@@ -123,7 +124,7 @@ def _cost(plan: Plan, blueprints: tuple[Blueprint, Blueprint], heads: int, train
 
 
 def _has_bfloat16() -> bool:
-    """Whether the processor multiplies bfloat16 itself; emulated, it is ten times slower."""
+    """Whether the processor has bfloat16 instructions; emulated, it is ten times slower."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -131,13 +132,13 @@ def _has_bfloat16() -> bool:
     return "avx512_bf16" in text or "amx_bf16" in text
 
 
-def _key(blueprints: tuple[Blueprint, Blueprint], seeds: int, heads: int, candidates: list[Plan]) -> str:
+def _key(blueprints: tuple[Blueprint, Blueprint], starts: int, heads: int, candidates: list[Plan]) -> str:
     facts = [
         torch.__version__,
         platform.processor() or platform.machine(),
         os.cpu_count(),
         [b.to_dict() for b in blueprints],
-        seeds,
+        starts,
         heads,
         [plan.to_dict() for plan in candidates],
     ]
@@ -149,7 +150,7 @@ def _file(key: str) -> Path:
     return Path(base) / "coad" / "plans" / f"{key}.json"
 
 
-def _recalled(key: str, candidates: list[Plan]) -> Plan | None:
+def _stored(key: str, candidates: list[Plan]) -> Plan | None:
     try:
         plan = Plan(**json.loads(_file(key).read_bytes()))
     except (OSError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""A progress bar that appears only for work of more than two seconds."""
+"""A progress bar that appears after two seconds of work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """Counts epochs of all members; thread-safe; silent unless ``verbose``.
+    """Counts the epochs of all starts; thread-safe; shown only if ``verbose``.
 
     >>> with Progress(10, verbose=False) as bar:
     ...     bar.advance(1, "F̂ 0.5")

@@ -1,4 +1,4 @@
-"""What a moment of the training is worth: its figures on validation rows, and the score it is kept by."""
+"""The figures of an epoch on validation rows, and the score that it is selected by."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from coad.core.moments import Moments
 
 __all__ = ["COLLAPSED_BELOW", "figures", "selection_score"]
 
-#: Below this mean confidence a network says nothing about anything: it has collapsed.
+#: A network whose mean confidence is below this has collapsed: it marks nothing.
 COLLAPSED_BELOW = 0.005
-#: A snapshot needs this many joint events on validation to count in full.
+#: With fewer joint events on validation rows than this, the score is reduced in proportion.
 _ENOUGH_EVENTS = 5.0
 
 
@@ -29,7 +29,7 @@ def figures(moments: Moments) -> dict[str, np.ndarray]:
 def selection_score(
     found: dict[str, np.ndarray], beta: tuple[float, ...], alpha: np.ndarray, n: int
 ) -> np.ndarray:
-    """F̂ per member and β, discounted where it rests on a handful of events or breaks the wall."""
+    """F̂ per member and β; reduced if it rests on few joint events, and below 0 if mu_s or mu_q exceeds one half."""
     joint = found["joint"]
     score: np.ndarray = fbeta_of(np.minimum(found["true_positives"], 0.5), joint, beta, alpha[:, :1])
     score = score * np.minimum(1.0, n * joint / _ENOUGH_EVENTS)

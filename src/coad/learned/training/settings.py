@@ -1,4 +1,4 @@
-"""What a training run is, and what it keeps."""
+"""The settings of a training run, and the snapshot that it keeps."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from coad.learned.objective import Preset
 
 __all__ = ["Augment", "Schedule", "Settings", "Snapshot"]
 
-#: The learning rate over a run: rising for a tenth of the steps, then falling as a cosine to 0.
+#: The learning rate over a run; "cosine" rises for a tenth of the steps, then falls as a cosine to 0.
 Schedule = Literal["cosine", "constant"]
 Augment = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run is; a checkpoint belongs to exactly one of them."""
+    """All settings of a run; a checkpoint can only be resumed with the same ones."""
 
     beta: tuple[float, ...]
     alpha: float | None
@@ -44,7 +44,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The best moment of one member for one β: its validation figures and its weights."""
+    """The best epoch of one start for one β: its validation figures and its weights."""
 
     seed: int
     beta: float

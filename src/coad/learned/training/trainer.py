@@ -1,10 +1,10 @@
-"""The training loop: members side by side, judged by F̂ on held-out rows, safe to interrupt.
+"""The training loop: a stack of starts, selected by F̂ on validation rows, safe to interrupt.
 
-One :class:`Trainer` trains a stack of *members* (seeds). After each epoch it takes the exact
-moments of the whole validation set, and keeps for every member and β the weights with the best
-F̂ that is no single stroke of luck: a moment counts as its own F̂ or as the mean of the last few,
-whichever is lower. Everything random is derived from (seed, epoch), so a run that is resumed from a checkpoint
-goes on exactly as the uninterrupted one would have.
+One :class:`Trainer` trains a stack of *members* (one per start). After each epoch it computes the exact moments of
+the validation set, and keeps for every member and β the weights of the best epoch. To guard against a single high
+value by chance, an epoch is ranked by the lower of its own F̂ and the mean F̂ of the last few epochs. All random
+numbers are derived from (seed, epoch), so a run that is resumed from a checkpoint gives the same result as one
+without interruption.
 """
 
 from __future__ import annotations
@@ -36,24 +36,35 @@ __all__ = ["Trainer"]
 
 log = logging.getLogger(__name__)
 
-#: α before the recall head has found its own; large, so that training starts by looking for all.
-_FIRST_ALPHA = 0.2
-_LEAST_ALPHA = 0.01
-
+#: The first estimate of α, large enough for training to start with all coincidences; and the smallest estimate.
+_FIRST_ALPHA, _LEAST_ALPHA = 0.2, 0.01
+#: The fraction of a run in which the learning rate rises.
 _WARM_UP = 0.1
-#: α of the finite β starts at this part of itself and reaches it after half of the run: the surest
-#: coincidences first. At full α, F̂ has local optima that mark a noisy class too.
+#: In the loss of finite β, α starts at this fraction of its value and reaches it after half of the run, so that the
+#: clearest coincidences are learned first. At full α, F̂ has local optima that also mark a noisy class.
 _ALPHA_START = 0.1
-
-#: Moments over which F̂ is averaged when the best is chosen.
-_LATELY = 5
+#: Epochs over which F̂ is averaged when the best one is selected.
+_RECENT = 5
 
 
 class Trainer:
-    """Trains the members of one duo together; :meth:`run` returns the best of each for each β.
+    """Trains the members of one :class:`Duo`; :meth:`run` returns the best epoch of each member for each β.
 
-    ``settings.beta`` are the heads' β in order; with ``settings.alpha`` None the last of them
-    must be ∞, and its TP on validation is the running estimate of α.
+    Parameters
+    ----------
+    duo
+        Both networks with their heads.
+    seeds
+        The seed of each member.
+    settings
+        ``settings.beta`` are the β of the heads. If ``settings.alpha`` is None, the last β must be inf: the TP
+        of this recall head on validation rows is the estimate of α.
+    train, validation
+        Scaled rows.
+    augment, bfloat16
+        Applied to every batch; whether the networks run in bfloat16.
+    checkpoint, checkpoint_seconds, identity
+        The file to resume from, how often it is written, and what must be equal to resume.
     """
 
     def __init__(
@@ -83,7 +94,7 @@ class Trainer:
             preset=settings.preset,
             lambda_wall=settings.lambda_wall,
             lambda_mag=settings.lambda_mag,
-            # An estimate from below must not be a ceiling.
+            # An estimated α is a lower bound and must not cap TP.
             cap=settings.preset == "robust" and settings.alpha is not None,
             margin=settings.margin / math.sqrt(len(train)),
         )
@@ -109,7 +120,7 @@ class Trainer:
         self._last_write = time.monotonic()
 
     def run(self, on_epoch: Callable[[Trainer], None] | None = None) -> list[Snapshot]:
-        """Train to the end, or from the checkpoint on to the end."""
+        """Train to the end, from the checkpoint if there is one."""
         self._resume()
         while self.epoch < self.settings.epochs and not self._all_stopped():
             loss = self._one_epoch()
@@ -126,7 +137,7 @@ class Trainer:
         return self.snapshots()
 
     def snapshots(self) -> list[Snapshot]:
-        """The best so far of each member for each β."""
+        """The best epoch so far of each member for each β."""
         found = []
         for k, seed in enumerate(self.seeds):
             for h, beta in enumerate(self.settings.beta):
@@ -159,10 +170,10 @@ class Trainer:
             if isinstance(self.duo.net_s, LoopedNet):  # dropout draws from the global generator
                 torch.manual_seed(int(rng.integers(2**62)))
             batches = max(1, round(len(order) / self.settings.batch_size))
-            # The head's running statistics span about an epoch: the networks move fast.
+            # The running statistics of the heads average over about one epoch, because the weights change fast.
             self.duo.head_s.momentum = self.duo.head_q.momentum = max(0.1, 1.0 / batches)
             for number, index in enumerate(np.array_split(order, batches)):
-                self._set_pace((self.epoch + number / batches) / self.settings.epochs)
+                self._set_schedule((self.epoch + number / batches) / self.settings.epochs)
                 s, q = self.train_rows.take(index)
                 context = None if self.train_rows.context is None else self.train_rows.context[index]
                 if self.augment is not None:
@@ -211,7 +222,7 @@ class Trainer:
 
     def _evaluate(self, loss: float) -> None:
         if self.duo.head_s.enabled and self.epoch < 0.7 * self.settings.epochs:
-            # While the steps are large, the running statistics lag behind the weights.
+            # While the learning rate is high, the running statistics lag behind the weights.
             settle(self.duo, self.train_rows, limit=512)
         p_s, p_q = confidences(self.duo, self.validation)
         moments = sum_moments(p_s, p_q, self.validation.context)
@@ -221,16 +232,16 @@ class Trainer:
         n = len(self.validation)
         alpha = self.alpha[:, None]
         score = selection_score(now, self.settings.beta, alpha, n)
-        lately = self._lately(now)
-        calm = selection_score(lately, self.settings.beta, alpha, n)
+        recent = self._recent_mean(now)
+        smoothed = selection_score(recent, self.settings.beta, alpha, n)
         record = selection_score(self.record, self.settings.beta, alpha, n)
-        better = (np.minimum(score, calm) > record) | (self.best["epoch"] == 0)
+        better = (np.minimum(score, smoothed) > record) | (self.best["epoch"] == 0)
         for name, value in now.items():
             self.best[name][better] = value[better]
-            self.record[name][better] = np.where(score < calm, value, lately[name])[better]
+            self.record[name][better] = np.where(score < smoothed, value, recent[name])[better]
         self.best["epoch"][better] = self.epoch
         log.debug(
-            "epoch %d, seeds %s: F̂ %s, mu_s %s", self.epoch, self.seeds, score.round(3), now["mu_s"].round(3)
+            "epoch %d, starts %s: F̂ %s, mu_s %s", self.epoch, self.seeds, score.round(3), now["mu_s"].round(3)
         )
         state = self.duo.state_dict()
         for k, h in np.argwhere(better):
@@ -247,10 +258,10 @@ class Trainer:
         )
 
     def _estimate_alpha(self, true_positives: np.ndarray) -> None:
-        """α is at least the TP of the recall head; its running maximum, smoothed, is the estimate.
+        """Estimate α by the running maximum of the recall head's TP, exponentially smoothed.
 
-        Until that head has learned, α is held high and lowered by halves, so that every other
-        head starts by looking for all coincidences too.
+        Until that head has learned, a high initial value, which decays exponentially, is used instead, so that
+        the other heads also start with all coincidences.
         """
         if self.settings.alpha is not None:
             return
@@ -259,26 +270,23 @@ class Trainer:
         fading = _FIRST_ALPHA * 0.5 ** (self.epoch / max(1.0, 0.05 * self.settings.epochs))
         self.alpha = np.clip(np.maximum(self.recall, fading), _LEAST_ALPHA, 0.5)
 
-    def _falls(self) -> bool:
-        """Whether the learning rate falls to 0, and the course of F̂ becomes smooth but for its noise."""
-        return self.settings.schedule == "cosine"
-
-    def _lately(self, now: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The figures of now and of the few moments before it, in the mean."""
-        window = min(_LATELY, max(1, self.settings.epochs // 10)) if self._falls() else 1
+    def _recent_mean(self, now: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The mean figures of this epoch and the few before it; with a constant learning rate, of this one only."""
+        cosine = self.settings.schedule == "cosine"
+        window = min(_RECENT, max(1, self.settings.epochs // 10)) if cosine else 1
         before = self.history[1 - window :] if window > 1 else []
         return {
             name: np.mean([value, *(entry[name] for entry in before)], axis=0) for name, value in now.items()
         }
 
     def _time_to_orient(self) -> bool:
-        """After epochs 1, 2, 4, 8, ... of the first quarter: early, when a turn is cheap."""
+        """After epochs 1, 2, 4, 8, ... of the first quarter, while there is time to recover from a change."""
         return self.epoch & (self.epoch - 1) == 0 and self.epoch <= max(1, self.settings.epochs // 4)
 
-    def _set_pace(self, done: float) -> None:
-        """The learning rates and α at this point of the run; ``done`` is the part behind us."""
+    def _set_schedule(self, done: float) -> None:
+        """Set the learning rates and α; ``done`` is the completed fraction of the run."""
         factor = 1.0
-        if self._falls():
+        if self.settings.schedule == "cosine":
             falling = 0.5 * (1.0 + math.cos(math.pi * (done - _WARM_UP) / (1.0 - _WARM_UP)))
             factor = (done + 0.01) / (_WARM_UP + 0.01) if done < _WARM_UP else falling
         for group in self.optimizer.groups:
@@ -289,7 +297,7 @@ class Trainer:
         if self.settings.preset == "robust":
             alpha[:, finite] *= _ALPHA_START + (1.0 - _ALPHA_START) * min(1.0, 2.0 * done)
         if self.settings.alpha is None:
-            # The recall head's optimum does not depend on α: its scale stays fixed.
+            # The optimum of the recall head does not depend on α, which only scales its loss.
             alpha[:, ~finite] = _FIRST_ALPHA
         self.objective.set_alpha(torch.from_numpy(alpha), torch.from_numpy(ceiling))
 
@@ -299,9 +307,8 @@ class Trainer:
             return False
         return bool((self.epoch - self.best["epoch"] >= self.settings.patience).all())
 
-    # A checkpoint holds everything that the next epoch depends on.
-
     def _save(self, *, force: bool) -> None:
+        """Write the checkpoint, which holds everything that the next epoch depends on."""
         due = time.monotonic() - self._last_write >= self.checkpoint_seconds
         if self.checkpoint is None or not (force or due):
             return
@@ -319,7 +326,7 @@ class Trainer:
             )
         except FileError as error:
             warnings.warn(
-                f"{error}; training goes on in memory, but cannot be resumed from here",
+                f"{error}; training continues, but without checkpoints",
                 CoadWarning,
                 stacklevel=2,
             )
@@ -338,7 +345,7 @@ class Trainer:
             what = difference(facts.get("identity"), self.identity)
             raise InputError(
                 f"{self.checkpoint} belongs to another run ({what}); "
-                "use another checkpoint folder, or delete this one to start anew"
+                "use another checkpoint folder, or delete this one to start again"
             )
         self.duo.load_state_dict({k[4:]: v for k, v in tensors.items() if k.startswith("now.")})
         for h, state in enumerate(self.kept):
