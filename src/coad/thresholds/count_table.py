@@ -64,10 +64,11 @@ class CountTable:
     range_q: FloatArray
 
     @classmethod
-    def empty(cls, edges_s: FloatArray, edges_q: FloatArray, strata: int) -> CountTable:
-        """A table without rows."""
+    def empty(cls, edges_s: FloatArray, edges_q: FloatArray, strata: int, most: int = 1 << 40) -> CountTable:
+        """A table without rows, for ``most`` of them at most."""
         none = np.array([np.inf, -np.inf])
-        counts = np.zeros((len(edges_s), len(edges_q), strata), np.int64)
+        kind = np.int32 if most < 1 << 31 else np.int64
+        counts = np.zeros((len(edges_s), len(edges_q), strata), kind)
         return cls(
             edges_s, edges_q, counts, np.tile(none, (len(edges_s), 1)), np.tile(none, (len(edges_q), 1))
         )
@@ -150,7 +151,7 @@ class Nodes:
 
     def __init__(self, table: CountTable, limit: int) -> None:
         rows, columns, strata = table.counts.shape
-        self.joint: IntArray = np.zeros((rows + 1, columns + 1, strata), np.int64)
+        self.joint: IntArray = np.zeros((rows + 1, columns + 1, strata), table.counts.dtype)
         np.cumsum(table.counts, axis=0, out=self.joint[1:, 1:])
         np.cumsum(self.joint, axis=1, out=self.joint)
         self.s = Side(table.edges_s, table.range_s, table.counts.sum(1), limit)

@@ -92,7 +92,9 @@ class StreamSearch:
                     np.searchsorted(-old.edges, -new.edges)
                     for old, new in ((nodes.s, finer.s), (nodes.q, finer.q))
                 )
+                del bounds  # as large as the table
                 self._search(finer, chosen[np.ix_(*parents)] & finer.usable, best)
+                del finer
             boxes &= ~chosen
 
     def _batches(self) -> Iterator[Rows]:
@@ -102,7 +104,7 @@ class StreamSearch:
 
     def _counted(self, edges_s: FloatArray, edges_q: FloatArray, also: Strips | None = None) -> Nodes:
         """A pass that counts all rows; ``also``: strips of the first table whose rows it collects."""
-        table = CountTable.empty(edges_s, edges_q, len(self.sizes))
+        table = CountTable.empty(edges_s, edges_q, len(self.sizes), self.n)
         parts = []
         for batch in self._batches():
             table.add(*batch)
