@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 
+import naive
 import numpy as np
 import pytest
 
 from coad import select_thresholds
 from coad.core.inference import coincidence_after_shift, main_episodes
-from coad.core.search import PairSearch
+from coad.core.search import PairSearch, search_rule, stratum_kinds
 from coad.core.verdict import in_words
 from coad.exceptions import InputError
 from coad.thresholds.out_of_core import _Episodes, stream_thresholds
-from coad.thresholds.out_of_core_rows import RowStream
 from coad.thresholds.out_of_core_search import StreamSearch
+from coad.thresholds.row_stream import RowStream
 
 
 def batched(s, q, size, context=None):
@@ -48,13 +49,13 @@ def made(kind, n, seed):
     return s, q
 
 
-def searches(s, q, size, max_rows, code=None):
+def searches(s, q, size, max_rows, code=None, expected=None):
     context = None if code is None else [code]
     rng = np.random.default_rng(0)
     rows = RowStream(
         batched(s, q, size, context), missing="error", names=("s", "q"), remedy="", sample=max_rows, rng=rng
     )
-    return PairSearch(s, q, code), StreamSearch(rows, max_rows=max_rows, rng=rng)
+    return PairSearch(s, q, code), StreamSearch(rows, max_rows=max_rows, expected=expected)
 
 
 KINDS = ["plain", "ties", "one tied", "mostly constant", "noise", "same", "opposed", "huge range"]
@@ -91,11 +92,121 @@ def test_strata_of_a_single_row_count_as_in_memory():
         assert (found.fbeta_hat, found.joint) == (exact.fbeta_hat, exact.joint)
 
 
-def test_a_tiny_limit_forces_many_passes():
+def rough(values, rng):
+    """The same scores with ties, gaps, constants or a huge range."""
+    shapes = (
+        np.copy,
+        np.round,
+        lambda x: np.round(4 * x) / 4,
+        lambda x: np.where(x > 1, x, 0.0),
+        lambda x: np.minimum(x, 1.0),
+        lambda x: np.exp(60 * x),
+        np.zeros_like,
+    )
+    return shapes[rng.choice(7, p=[0.3, 0.15, 0.15, 0.15, 0.1, 0.1, 0.05])](values)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_random_tables_have_the_optimum_of_brute_force(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(10, 26)) if seed % 3 else int(rng.integers(200, 1500))
+    event = rng.random(n) < 0.15
+    s, q = (rough(rng.standard_normal(n) + 2 * event, rng) for _ in range(2))
+    code = None
+    if seed % 2:
+        code = np.unique(rng.integers(0, 4, n), return_inverse=True)[1]
+    size = int(rng.choice([1, 7, n])) if n < 100 else int(rng.choice([100, n]))
+    beta_asked = (0.0, 0.1, 1.0, 10.0, math.inf)[seed % 5]
+    given = (0.05, 0.2, None)[seed // 5 % 3]
+    memory, stream = searches(
+        s,
+        q,
+        size,
+        int(rng.choice([1, 5, 30, 200, 10**6])),
+        code,
+        None if math.isinf(beta_asked) else (beta_asked, given),
+    )
+    alpha_asked = given or max(stream.maximise(beta=math.inf, alpha=1.0).fbeta_hat, 0.01)
+    for beta, alpha in [(math.inf, 1.0), (beta_asked, alpha_asked)]:
+        found = stream.maximise(beta=beta, alpha=alpha)
+        exact = memory.maximise(beta=beta, alpha=alpha)
+        assert (found.joint, found.fbeta_hat) == (exact.joint, exact.fbeta_hat)
+        if found.joint:
+            flags = s >= found.threshold_s, q >= found.threshold_q
+            assert np.sum(flags[0] & flags[1]) == found.joint
+            assert max(np.mean(flags[0]), np.mean(flags[1])) <= 0.5
+            assert naive.fbeta(*flags, beta=beta, alpha=alpha, context=code) == pytest.approx(found.fbeta_hat)
+        if n < 100:
+            best = naive.best_thresholds(s, q, beta=beta, alpha=alpha, context=code)
+            assert (best is None) == (found.joint == 0)
+            if best is not None:
+                assert found.fbeta_hat == pytest.approx(best[0], rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("strata", [1, 3])
+def test_no_pair_in_a_box_exceeds_its_bound(strata):
+    from coad.thresholds.count_table import CountTable, Nodes
+
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        s, q = made(("plain", "ties")[seed % 2], 60, seed)
+        code = rng.integers(0, strata, 60)
+        code[:strata] = np.arange(strata)
+        edges = [np.append(np.sort(rng.choice(score, 3))[::-1], score.min()) for score in (s, q)]
+        edges = [np.unique(one)[::-1] for one in edges]
+        table = CountTable.empty(*edges, strata)
+        table.add(s, q, code.astype(np.int32))
+        nodes = Nodes(table, 30)
+        search = PairSearch(s, q, None if strata == 1 else code)
+        for beta in (0.0, 1.0, math.inf):
+            rule = search_rule(search.sizes, stratum_kinds(search.sizes, False), beta=beta, alpha=0.1)
+            bounds = nodes.bounds(nodes.usable, rule, np.array([-np.inf, 0, 0, 0]))
+            for t_s in np.unique(s):
+                for t_q in np.unique(q):
+                    flags = s >= t_s, q >= t_q
+                    box = tuple(int(np.argmax(one <= t)) for one, t in zip(edges, (t_s, t_q), strict=True))
+                    if max(np.mean(flags[0]), np.mean(flags[1])) > 0.5 or not np.any(flags[0] & flags[1]):
+                        continue
+                    single = not (nodes.s.several[box[0]] or nodes.q.several[box[1]])
+                    value = naive.fbeta(*flags, beta=beta, alpha=0.1, context=code if strata > 1 else None)
+                    assert single or value <= bounds[box] + 1e-12
+
+
+def test_tables_of_parts_of_the_rows_add_up():
+    from coad.thresholds.count_table import CountTable
+
+    s, q = made("ties", 500, 0)
+    code = (np.arange(500) % 3).astype(np.int32)
+    edges = np.array([3.0, 1.5, 0.0, -10.0])
+    whole, first, second = (CountTable.empty(edges, edges[1:], 3) for _ in range(3))
+    whole.add(s, q, code)
+    first.add(s[:123], q[:123], code[:123])
+    second.add(s[123:], q[123:], code[123:])
+    merged = first + second
+    for name in ("counts", "range_s", "range_q"):
+        np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
+    with pytest.raises(ValueError, match="same edges"):
+        first + CountTable.empty(edges, edges, 3)
+
+
+def test_three_passes_find_the_thresholds_and_a_fourth_the_p_values():
+    passes = 0
+    s, q = made("plain", 20_000, 0)
+
+    def batches():
+        nonlocal passes
+        passes += 1
+        yield from batched(s, q, 3000)()
+
+    stream_thresholds(batches, n_permutations=19)
+    assert passes == 4
+
+
+def test_a_tiny_limit_takes_more_passes():
     s, q = made("plain", 3000, 0)
     _, stream = searches(s, q, size=500, max_rows=30)
     stream.maximise(beta=1.0, alpha=0.05)
-    assert stream.rows.passes > 6
+    assert stream.rows.passes > 3
 
 
 @pytest.mark.parametrize("alpha", ["auto", 0.05])
@@ -157,8 +268,8 @@ def test_moving_one_input_counts_the_same_as_in_memory():
         kept = share_kept(spool.moments(), map(spool.moments_after, BOTH_WAYS))
         lags = np.array([5, 0, 17])
         cells = spool.cells_after(lags)
-        cell_s = np.searchsorted(-spool.edges[0][1:], -s)
-        cell_q = np.searchsorted(-spool.edges[1][1:], -q)
+        cell_s = np.searchsorted(-spool.edges[0], -s)
+        cell_q = np.searchsorted(-spool.edges[1], -q)
     flag_s, flag_q = s >= best.threshold_s, q >= best.threshold_q
     assert kept == pytest.approx(coincidence_after_shift(flag_s, flag_q, code), rel=1e-12)
     for stratum, lag in enumerate(lags):

@@ -9,12 +9,17 @@ from coad.core.metric import chance_of, small_sample_chance
 from coad.core.search import Optimum, PairSearch, _edges
 
 
+def grid_steps(strata: int) -> int:
+    """How many thresholds an input has on the grid: fewer where there are many strata to hold."""
+    return 64 if strata <= 4 else 32 if strata <= 50 else 16
+
+
 class ThresholdGrid:
     """The joint counts of two sorted scores on a fixed grid of thresholds, per stratum."""
 
     def __init__(self, search: PairSearch) -> None:
         strata, code = len(search.sizes), search.code
-        steps = 64 if strata <= 4 else 32 if strata <= 50 else 16
+        steps = grid_steps(strata)
         self.search = search
         self.n = search.n
         self.corrected = len(search.sizes) > 1 or search.has_singles

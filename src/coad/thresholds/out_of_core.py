@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import math
 import tempfile
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import random_table
 
 from coad._typing import FloatArray, IntArray, RandomState
-from coad.core.grid import ThresholdGrid
+from coad.core.grid import ThresholdGrid, grid_steps
 from coad.core.inference import BOTH_WAYS, EPISODE_GAP, FEW_EPISODES, share_kept
 from coad.core.metric import ignore_undefined
 from coad.core.moments import Moments
@@ -26,9 +26,9 @@ from coad.core.validation import (
     check_significance,
 )
 from coad.exceptions import FileError, InputError
-from coad.thresholds.out_of_core_median import place
-from coad.thresholds.out_of_core_rows import Batch, RowStream
+from coad.thresholds.count_table import place
 from coad.thresholds.out_of_core_search import ScoredOptimum, StreamSearch
+from coad.thresholds.row_stream import Batch, RowStream
 from coad.thresholds.selection import Candidate, ThresholdResult, _Selection
 
 __all__ = ["stream_thresholds"]
@@ -51,17 +51,35 @@ def stream_thresholds(
     names: tuple[str, str] = ("score_s", "score_q"),
     remedy: str = "pass missing='drop' to leave those rows out",
 ) -> ThresholdResult:
-    """:func:`coad.select_thresholds` for rows that are read in passes, at most ``max_rows`` of them held at once.
+    """:func:`coad.select_thresholds` for rows that are read in passes, few of them held at once.
 
-    ``batches`` is called once a pass and gives the same rows each time: ``(score_s, score_q,
-    context)``, where ``context`` is None or a list of columns.
+    Three passes give the thresholds: one samples the scores, one counts the rows in a table, one
+    collects the rows that the table leaves in doubt. Only where these are more than ``max_rows``
+    is their part of the table counted again, finer. One more pass is for the p-values and
+    intervals. Three bytes a row are kept on disk meanwhile (in the directory for temporary files).
 
     The thresholds, α, F̂, P̂ and R̂ are exact, as in memory: no pair of thresholds has a higher
     F̂, and none of those that reach it flags more rows jointly. (Where several pairs share both
     numbers, each search may name another one of them.) The p-values and the intervals rest on a
-    grid of at most 64 thresholds an input, as in memory, but its thresholds are quantiles of a
-    sample, so they differ a little, as with another seed. Three bytes a row are kept on disk
-    (in the directory for temporary files) while the inputs are moved in time.
+    grid of at most 64 thresholds an input, as in memory, but its thresholds are edges of the table,
+    so they differ a little, as with another seed.
+
+    Parameters
+    ----------
+    batches
+        Called once a pass, gives the same rows each time: ``(score_s, score_q, context)``, where
+        ``context`` is None or a list of columns.
+    beta, alpha, n_permutations, random_state, significance, missing
+        As for :func:`coad.select_thresholds`.
+    max_rows
+        Rows held at once, at most.
+    names, remedy
+        What messages call the two scores, and what they advise where a score is missing.
+
+    Returns
+    -------
+    ThresholdResult
+        As from :func:`coad.select_thresholds`.
 
     >>> rng = np.random.default_rng(0)
     >>> s, q = rng.random((2, 20_000))
@@ -117,17 +135,13 @@ class _StreamedSelection(_Selection):
         )
         self.n_strata = len(rows.sizes)
         self.shift_p_value, self.n_shifts = None, 0
-        self.search = StreamSearch(rows, max_rows=max_rows, rng=rng)
+        expected = None if math.isinf(beta) else (beta, alpha)
+        self.search = StreamSearch(rows, max_rows=max_rows, expected=expected)
 
     def _top_heavy(self) -> list[tuple[str, float]]:
-        sides = [side for side in (0, 1) if self.search.lowest[side] is None]
-        tops = [float(self.rows.tops[side][0]) for side in (0, 1)]
-        if not sides:
-            return []
-        counts = np.zeros(2)
-        for s, q, _ in self.rows:
-            counts += (s == tops[0]).sum(), (q == tops[1]).sum()
-        return [(("score_s", "score_q")[side], counts[side] / self.rows.n) for side in sides]
+        # The first cell of the table holds the rows at the highest score.
+        sides = (("score_s", self.search.first.s), ("score_q", self.search.first.q))
+        return [(name, int(side.rows[0]) / self.rows.n) for name, side in sides if not side.usable.any()]
 
     def _grid(self, best: Optimum, richest: Optimum) -> ThresholdGrid:
         assert isinstance(best, ScoredOptimum)
@@ -169,9 +183,11 @@ class _Spool:
 
     def fill(self, search: StreamSearch, best: ScoredOptimum, richest: ScoredOptimum) -> None:
         """One pass: the grid, the rows by flags, and where the joint rows lie."""
-        steps = 64 if len(search.sizes) <= 4 else 32 if len(search.sizes) <= 50 else 16
-        thresholds = [search.quantiles(side, steps) for side in (0, 1)]
-        self.edges: list[FloatArray] = [np.append(np.inf, one) for one in thresholds]
+        steps = grid_steps(len(search.sizes))
+        # The last cell of the grid is that of the rows flagged at no node.
+        self.edges: list[FloatArray] = [
+            np.append(side.quantiles(steps), -np.inf) for side in (search.first.s, search.first.q)
+        ]
         filled = self.starts.copy()
         episodes = _Episodes()
         at = 0
@@ -234,11 +250,10 @@ class _Spool:
                 yield self._read(start + at, count), self._read(start + at + offset, count)
 
     def _write(self, record: Any, row: int) -> None:
-        data, offset = memoryview(record.tobytes()), 3 * row
         try:
-            while len(data):
-                written = os.pwrite(self._file.fileno(), data, offset)
-                data, offset = data[written:], offset + written
+            self._file.seek(3 * row)
+            self._file.write(record.tobytes())
+            self._file.flush()
         except OSError as error:
             raise FileError(
                 f"the disk for temporary files is full or broken ({error.strerror or error}); "
@@ -246,7 +261,8 @@ class _Spool:
             ) from error
 
     def _read(self, row: int, count: int) -> Any:
-        return np.frombuffer(os.pread(self._file.fileno(), 3 * count, 3 * row), np.uint8).reshape(-1, 3)
+        self._file.seek(3 * row)
+        return np.frombuffer(self._file.read(3 * count), np.uint8).reshape(-1, 3)
 
 
 class _SpooledGrid(ThresholdGrid):
@@ -314,7 +330,7 @@ class _Episodes:
 @numba.njit(cache=True)
 def _fill_cells(score, edges, cells):  # type: ignore[no-untyped-def]
     for row in range(len(score)):
-        cells[row] = place(edges, score[row]) - 1
+        cells[row] = place(edges, score[row])
 
 
 @numba.njit(cache=True)

@@ -1,46 +1,35 @@
 """The exact maximum of F̂β over all pairs of thresholds, for rows that do not fit in memory.
 
-It is the branch and bound of :mod:`coad.core.search`, with the same bound, on a grid of
-scores instead of numbers of groups. A pass over the rows counts them on a grid of at
-most 1024 × 1024 cells, whose edges are scores that occur (from a sample; which ones
-does not matter for the answer, only for the time). Boxes of the grid that cannot hold
-a better pair are dropped. While the rows on the strips of what is left are too many to
-hold, each box is cut into smaller ones, which another pass counts; once the rows fit,
-they are collected, and :func:`coad.core.search._refine` cuts the boxes down to single pairs.
+1. The first pass (:class:`~coad.thresholds.row_stream.RowStream`) samples both scores for edges.
+2. The second counts the rows between them (:class:`~coad.thresholds.count_table.CountTable`), which
+   gives F̂ at every pair of edges, and a bound for the pairs between them.
+3. The third collects the rows in the cells of s and of q ("strips") whose bound is above the best
+   F̂ so far: few. On them the search in memory, :func:`coad.core.search._refine`, is exact, with the
+   counts of the table for the rows above the strips.
 
-A cell holds the rows from its lower edge up to, without, its upper edge, so rows with
-tied scores are never split. Every cell with more than one score gets a new edge in a
-finer grid (its highest score, at least), so the search ends.
+If there are too many rows on the strips, the surviving cells get edges of their own and are counted in
+another pass, and so on. Every cell with more than one score is cut, so the search ends; a cell
+with a single score needs no rows, for the table knows its one threshold.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numba
 import numpy as np
 
-from coad._typing import FloatArray, IntArray
-from coad.core.search import (
-    Optimum,
-    _cumulate,
-    _edges,
-    _refine,
-    _sift,
-    merge_singles,
-    search_rule,
-    stratum_kinds,
-)
-from coad.thresholds.out_of_core_boxes import Cells, Task
-from coad.thresholds.out_of_core_median import lowest_thresholds, place
-from coad.thresholds.out_of_core_rows import Code, RowStream, Sample
-from coad.thresholds.out_of_core_zoom import Zoom, parts_of
+from coad._typing import BoolArray, FloatArray, IntArray
+from coad.core.grid import grid_steps
+from coad.core.search import Optimum, _evaluate, _refine, merge_singles, search_rule, stratum_kinds
+from coad.thresholds.count_table import CountTable, Nodes, Rows, Rule, Side, Strips, first_edges, place
+from coad.thresholds.row_stream import Code, RowStream
 
-_GRID_CELLS = 1 << 20  # cells of a grid, over all strata
-_ROOM = 1 << 24  # counts of a finer grid, over all strata
-_NO_GROUP = np.iinfo(np.int32).max
+_MOST_EDGES = 2048
+_TABLE_CELLS = 1 << 22  # of a table, over all strata
 
 
 @dataclass(frozen=True)
@@ -52,253 +41,275 @@ class ScoredOptimum(Optimum):
 
 
 class StreamSearch:
-    """Like :class:`coad.core.search.PairSearch`, with at most about ``max_rows`` rows held at once."""
+    """Like :class:`coad.core.search.PairSearch`, with at most ``max_rows`` rows held at once.
 
-    def __init__(self, rows: RowStream, *, max_rows: int, rng: np.random.Generator) -> None:
-        self.rows, self.n, self.max_rows, self._rng = rows, rows.n, max_rows, rng
+    ``expected`` is the β and the α (None: the largest TP) of a search that will follow one for the
+    largest TP. Where they fit, the rows for both are collected in one pass.
+    """
+
+    def __init__(
+        self, rows: RowStream, *, max_rows: int, expected: tuple[float, float | None] | None = None
+    ) -> None:
+        self.rows, self.n, self.max_rows, self.expected = rows, rows.n, max_rows, expected
         self.merged, self.sizes, self.has_singles = merge_singles(rows.sizes)
-        self.steps = max(16, min(math.isqrt(_GRID_CELLS // len(self.sizes)), math.isqrt(max_rows)))
-        self.room = max(64, min(_ROOM, 64 * max_rows) // len(self.sizes))
-        self.lowest = lowest_thresholds(rows, max_rows)
-        self._first: _Grid | None = None
-
-    def quantiles(self, side: int, steps: int) -> FloatArray:
-        """About ``steps`` thresholds of an input that exist, falling, the last one the lowest allowed."""
-        lowest = self.lowest[side]
-        if lowest is None:
-            return np.empty(0)
-        top, sample = self.rows.tops[side], self.rows.samples[side]
-        ranks = _edges(0, self.n // 2, steps)[1:]
-        few = ranks[ranks <= len(top)]
-        many = np.round(ranks[len(few) :] * (len(sample) / self.n)).astype(np.int64)
-        chosen = np.concatenate([top[few - 1], sample[np.clip(many, 1, len(sample)) - 1], [lowest]])
-        return np.unique(chosen[chosen >= lowest])[::-1]
+        strata = len(self.sizes)
+        most = min(_MOST_EDGES, math.isqrt(_TABLE_CELLS // strata), math.isqrt(4 * max_rows))
+        self.steps = max(grid_steps(strata), most)
+        edges_s, edges_q = (
+            first_edges(rows.samples[side], rows.tops[side], rows.lowest[side], self.n, self.steps)
+            for side in (0, 1)
+        )
+        self.first = self._counted(edges_s, edges_q)
+        self._held: _Held | None = None
 
     def maximise(self, *, beta: float, alpha: float) -> ScoredOptimum:
         """The pair with the highest F̂β, exactly; of those, one with the most joint rows."""
-        if self.lowest[0] is None or self.lowest[1] is None:
-            return ScoredOptimum(0, 0, 0, -math.inf)
-        kinds = stratum_kinds(self.sizes, self.has_singles)
-        hunt = _Hunt(search_rule(self.sizes, kinds, beta=beta, alpha=alpha))
-        if self._first is None:
-            self._first = self._counted(self.quantiles(0, self.steps), self.quantiles(1, self.steps))
-        todo = [Task.of(*self._first.cells, *hunt.sift(self._first))]
-        most = max(2, math.isqrt(self.room // 8))
-        while todo:
-            task = todo.pop().still_open(hunt.best)
-            if len(task.boxes) == 0:
-                continue
-            task, rest = task.split(most, max(1, self.room // 64))
-            if len(rest.boxes):
-                todo.append(rest)
-            if task.n_rows <= self.max_rows:
-                self._finish(task, hunt)
+        best = _Best(self._rule(beta, alpha))
+        self._search(self.first, self.first.usable, best)
+        return ScoredOptimum(0, 0, int(best.found[1]), float(best.found[0]), *best.pair)
+
+    def _rule(self, beta: float, alpha: float) -> Rule:
+        return search_rule(self.sizes, stratum_kinds(self.sizes, self.has_singles), beta=beta, alpha=alpha)
+
+    def _search(self, nodes: Nodes, boxes: BoolArray, best: _Best) -> None:
+        """Search these boxes of a table for pairs that are better than the best."""
+        best.take_node(nodes)
+        while True:
+            bounds = nodes.bounds(boxes, best.rule, best.found)
+            boxes = bounds > -np.inf
+            if not boxes.any():
+                return
+            chosen = boxes
+            if nodes.rows_on(nodes.strips(boxes)) > self.max_rows:
+                chosen = _most_promising(bounds, self.steps)
+            strips = nodes.strips(chosen)
+            if nodes.rows_on(strips) <= self.max_rows:
+                self._known(nodes, strips, bounds, best).search(chosen, bounds, best)
             else:
-                todo.append(self._finer(task, hunt))
-        joint, (threshold_s, threshold_q) = int(hunt.best[1]), hunt.pair
-        return ScoredOptimum(0, 0, joint, float(hunt.best[0]), threshold_s, threshold_q)
+                also = self._strips_of_next(nodes, bounds, best)
+                finer = self._counted(*nodes.finer_edges(chosen, self.rows.samples, self.steps), also)
+                parents = (
+                    np.searchsorted(-old.edges, -new.edges)
+                    for old, new in ((nodes.s, finer.s), (nodes.q, finer.q))
+                )
+                del bounds  # as large as the table
+                self._search(finer, chosen[np.ix_(*parents)] & finer.usable, best)
+                del finer
+            boxes &= ~chosen
 
-    def _counted(
-        self,
-        edges_s: FloatArray,
-        edges_q: FloatArray,
-        also: Callable[[FloatArray, FloatArray, Code], None] | None = None,
-    ) -> _Grid:
-        """A pass over the rows; ``also`` sees each batch with its strata."""
-        grid = _Grid.empty(edges_s, edges_q, len(self.sizes))
+    def _batches(self) -> Iterator[Rows]:
         merged = self.merged.astype(np.int32)
         for s, q, code in self.rows:
-            stratum = merged[code]
-            _count(s, q, stratum, *grid.arrays)
+            yield s, q, merged[code]
+
+    def _counted(self, edges_s: FloatArray, edges_q: FloatArray, also: Strips | None = None) -> Nodes:
+        """A pass that counts all rows; ``also``: strips of the first table whose rows it collects."""
+        table = CountTable.empty(edges_s, edges_q, len(self.sizes), self.n)
+        parts = []
+        for batch in self._batches():
+            table.add(*batch)
             if also is not None:
-                also(s, q, stratum)
-        return grid.cumulated()
+                parts.append(_on_strips(self.first, also, *batch))
+        if also is not None:
+            self._held = _Held.of(self.first, also, parts)
+        return Nodes(table, self.n // 2)
 
-    def _finer(self, task: Task, hunt: _Hunt) -> Task:
-        """The parts of the task's boxes that may hold a better pair, after a pass that counts them."""
-        parts = parts_of(task, self.room)
-        samples = self.rows.samples
-        if any(
-            np.count_nonzero(cells.place(sample) >= 0) < parts * len(cells.low)
-            for cells, sample in zip((task.s, task.q), samples, strict=True)
-        ):
-            samples = self._sampled(task)
-        zoom = Zoom(task, task.s.cut(samples[0], parts), task.q.cut(samples[1], parts), len(self.sizes))
-        merged = self.merged.astype(np.int32)
-        for s, q, code in self.rows:
-            zoom.add(s, q, merged[code])
-        pair, finer = zoom.sift(hunt.rule, hunt.best)
-        hunt.pair = pair or hunt.pair
-        return finer
+    def _known(self, nodes: Nodes, strips: Strips, bounds: FloatArray, best: _Best) -> _Held:
+        """The rows on these strips, and perhaps on more: held already, or from a pass."""
+        if self._held is not None and self._held.serves(nodes, strips):
+            return self._held
+        also = self._strips_of_next(nodes, bounds, best)
+        if also is not None:
+            more = strips[0] | also[0], strips[1] | also[1]
+            strips = more if nodes.rows_on(more) <= self.max_rows else strips
+        held = _Held.of(nodes, strips, [_on_strips(nodes, strips, *batch) for batch in self._batches()])
+        if nodes is self.first:
+            self._held = held
+        return held
 
-    def _sampled(self, task: Task) -> tuple[FloatArray, FloatArray]:
-        """A pass to sample the scores on the task's strips."""
-        samples = (Sample(self.max_rows, self._rng), Sample(self.max_rows, self._rng))
-        for s, q, _ in self.rows:
-            for cells, score, sample in ((task.s, s, samples[0]), (task.q, q, samples[1])):
-                sample.add(score[cells.place(score) >= 0])
-        return samples[0].values(), samples[1].values()
+    def _strips_of_next(self, nodes: Nodes, bounds: FloatArray, best: _Best) -> Strips | None:
+        """The strips of the first table that the expected search may need, if their rows can be held.
 
-    def _finish(self, task: Task, hunt: _Hunt) -> None:
-        """Collect the rows on the task's strips and cut its boxes down to single pairs."""
-        parts: list[tuple[FloatArray, FloatArray, Code]] = []
-
-        def keep(s: FloatArray, q: FloatArray, stratum: Code) -> None:
-            on_strip = (task.s.place(s) >= 0) | (task.q.place(q) >= 0)
-            parts.append((s[on_strip], q[on_strip], stratum[on_strip]))
-
-        grid = self._counted(task.s.ends(), task.q.ends(), keep)
-        s, q, stratum = (np.concatenate([part[i] for part in parts]) for i in range(3))
-        side_s = _Listed.of(s, task.s, grid.edges_s)
-        side_q = _Listed.of(q, task.q, grid.edges_q)
-        boxes = np.ascontiguousarray(
-            np.column_stack(
-                [
-                    np.searchsorted(-grid.edges_s, -task.s.high)[task.boxes[:, 0]],
-                    np.searchsorted(-grid.edges_q, -task.q.high)[task.boxes[:, 1]],
-                ]
-            )
-        )
-        order = np.lexsort((-task.bounds[:, 1], -task.bounds[:, 0]))
-        before = hunt.best.copy()
-        _refine(
-            side_s.ends,
-            side_q.ends,
-            side_q.group[side_s.rows],
-            side_s.group[side_q.rows],
-            stratum[side_s.rows],
-            stratum[side_q.rows],
-            side_s.edges,
-            side_q.edges,
-            grid.counts,
-            grid.flagged_s,
-            grid.flagged_q,
-            boxes[order],
-            task.bounds[order],
-            *hunt.rule,
-            hunt.best,
-        )
-        if not np.array_equal(before, hunt.best):
-            hunt.pair = (
-                float(side_s.thresholds[int(hunt.best[2]) - 1]),
-                float(side_q.thresholds[int(hunt.best[3]) - 1]),
-            )
-        hunt.best[2:] = 0  # numbers of groups mean something within one grid only
+        Its α may be known only to lie between the largest TP so far and the highest bound. Whether the
+        bound of a box beats the F̂ of a given pair is a linear inequality in α, so it holds
+        somewhere between the two only if it holds at one of them.
+        """
+        if nodes is not self.first or self.expected is None or self._held is not None:
+            return None
+        (beta, given), self.expected = self.expected, None
+        least, most = (float(best.found[0]), float(bounds.max())) if given is None else (given, given)
+        rule = self._rule(beta, least)
+        found = np.array([-np.inf, 0.0, 0.0, 0.0])
+        nodes.best(rule, found)
+        boxes = nodes.bounds(nodes.usable, rule, found) > -np.inf
+        if most > least > 0:
+            rule = self._rule(beta, most)
+            found[:2] = nodes.value(int(found[2]), int(found[3]), rule)
+            boxes |= nodes.bounds(nodes.usable, rule, found) > -np.inf
+        strips = nodes.strips(boxes)
+        return strips if nodes.rows_on(strips) <= self.max_rows // 2 else None
 
 
-class _Hunt:
-    """The best pair so far."""
+class _Best:
+    """The best pair so far: (F̂, J, and two numbers whose meaning is that of the last step), and its scores."""
 
-    def __init__(self, rule: tuple[IntArray, IntArray, bool, float, float]) -> None:
+    def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.best = np.array([-np.inf, 0.0, 0.0, 0.0])
+        self.found = np.array([-np.inf, 0.0, 0.0, 0.0])
         self.pair = (math.inf, math.inf)
 
-    def sift(self, grid: _Grid) -> tuple[IntArray, FloatArray]:
-        """The boxes of the grid that may hold a better pair, and their bounds."""
-        # The kernel passes over boxes of a single pair: those one step wide on both sides.
-        steps_s, steps_q = (
-            np.append(0, np.cumsum(np.where(tops[1:] == edges[1:], 1, 2)))
-            for tops, edges in ((grid.tops_s, grid.edges_s), (grid.tops_q, grid.edges_q))
+    def take_node(self, nodes: Nodes) -> None:
+        if nodes.best(self.rule, self.found):
+            self.pair = nodes.s.threshold(int(self.found[2])), nodes.q.threshold(int(self.found[3]))
+
+
+def _most_promising(bounds: FloatArray, most: int) -> BoolArray:
+    """The boxes with the highest bounds, on at most so many cells of each input."""
+    cells = np.nonzero(bounds > -np.inf)
+    order = np.argsort(-bounds[cells], kind="stable")
+    fits = np.ones(len(order), dtype=bool)
+    for side in cells:
+        first = np.unique(side[order], return_index=True)[1]
+        fits &= np.cumsum(np.bincount(first, minlength=len(order))) <= most
+    chosen = np.zeros(bounds.shape, dtype=bool)
+    chosen[cells[0][order[fits]], cells[1][order[fits]]] = True
+    return chosen
+
+
+class _Held:
+    """The rows on some strips of a table, and perhaps others, for the search in memory."""
+
+    def __init__(self, nodes: Nodes, strips: Strips, rows: Rows) -> None:
+        self.nodes, self.strips, self.rows = nodes, strips, rows
+
+    @classmethod
+    def of(cls, nodes: Nodes, strips: Strips, parts: list[Rows]) -> _Held:
+        """From the batches of a pass."""
+        s, q, stratum = (np.concatenate([part[i] for part in parts]) for i in range(3))
+        return cls(nodes, strips, (s, q, stratum))
+
+    def serves(self, nodes: Nodes, strips: Strips) -> bool:
+        """Whether the rows on such strips are here."""
+        return self.nodes is nodes and not any(
+            (need & ~have).any() for need, have in zip(strips, self.strips, strict=True)
         )
-        before = self.best.copy()
-        boxes, bounds = _sift(
-            steps_s, steps_q, grid.counts, grid.flagged_s, grid.flagged_q, *self.rule, self.best
-        )
-        if not np.array_equal(before, self.best):
-            self.pair = (
-                float(grid.edges_s[np.searchsorted(steps_s, self.best[2])]),
-                float(grid.edges_q[np.searchsorted(steps_q, self.best[3])]),
+
+    @cached_property
+    def s(self) -> _Listed:
+        return _Listed(self.nodes.s, self.rows[0], self.strips[0])
+
+    @cached_property
+    def q(self) -> _Listed:
+        return _Listed(self.nodes.q, self.rows[1], self.strips[1])
+
+    def search(self, boxes: BoolArray, bounds: FloatArray, best: _Best) -> None:
+        """Search the boxes down to single pairs."""
+        nodes, s, q, stratum = self.nodes, self.s, self.q, self.rows[2]
+        boxes = boxes & np.outer(s.usable, q.usable)
+        several = np.outer(nodes.s.several, nodes.q.several)
+        for listed, fixed, swap in ((q, s, False), (s, q, True)):
+            one = boxes & ~several & (listed.side.several if not swap else listed.side.several[:, None])
+            joint = nodes.joint.transpose(1, 0, 2).copy() if swap else nodes.joint
+            before = best.found.copy()
+            _scan(
+                np.argwhere(one.T if swap else one),
+                *(listed.rows, listed.ends, listed.position, fixed.cell, stratum),
+                *(listed.side.flagged, fixed.side.flagged, joint, swap, *best.rule, best.found),
             )
-        self.best[2:] = 0
-        return boxes, bounds
-
-
-@dataclass(frozen=True)
-class _Grid:
-    """Rows counted on a grid: J per stratum at every node, and the rows flagged at every edge.
-
-    Edges fall from infinity; cell p reaches from edge p (without) down to edge p + 1.
-    """
-
-    edges_s: FloatArray
-    edges_q: FloatArray
-    counts: IntArray
-    flagged_s: IntArray
-    flagged_q: IntArray
-    tops_s: FloatArray  # the highest score in the cell above each edge
-    tops_q: FloatArray
-
-    @classmethod
-    def empty(cls, thresholds_s: FloatArray, thresholds_q: FloatArray, strata: int) -> _Grid:
-        edges_s, edges_q = np.append(np.inf, thresholds_s), np.append(np.inf, thresholds_q)
-        return cls(
-            edges_s,
-            edges_q,
-            np.zeros((len(edges_s), len(edges_q), strata), np.int32),
-            np.zeros((len(edges_s), strata), np.int64),
-            np.zeros((len(edges_q), strata), np.int64),
-            np.full(len(edges_s), -np.inf),
-            np.full(len(edges_q), -np.inf),
+            if not np.array_equal(before, best.found):
+                pair = fixed.side.threshold(int(best.found[2])), listed.threshold(int(best.found[3]))
+                best.pair = (pair[1], pair[0]) if swap else pair
+        both = np.argwhere(boxes & several)
+        ranked = np.column_stack([bounds[tuple(both.T)], nodes.joint[tuple(both.T + 1)].sum(-1)])
+        order = np.lexsort((-ranked[:, 1], -ranked[:, 0]))
+        before = best.found.copy()
+        _refine(
+            *(s.ends, q.ends, q.group[s.rows], s.group[q.rows], stratum[s.rows], stratum[q.rows]),
+            *(s.position, q.position, nodes.joint, s.side.flagged, q.side.flagged),
+            *(both[order], ranked[order], *best.rule, best.found),
         )
-
-    @property
-    def arrays(self) -> tuple[FloatArray | IntArray, ...]:
-        return (
-            self.edges_s,
-            self.edges_q,
-            self.counts,
-            self.flagged_s,
-            self.flagged_q,
-            self.tops_s,
-            self.tops_q,
-        )
-
-    @property
-    def cells(self) -> tuple[Cells, Cells]:
-        return (
-            Cells(self.edges_s[:-1], self.edges_s[1:], np.diff(self.flagged_s.sum(1)), self.tops_s[1:]),
-            Cells(self.edges_q[:-1], self.edges_q[1:], np.diff(self.flagged_q.sum(1)), self.tops_q[1:]),
-        )
-
-    def cumulated(self) -> _Grid:
-        np.cumsum(self.flagged_s, axis=0, out=self.flagged_s)
-        np.cumsum(self.flagged_q, axis=0, out=self.flagged_q)
-        _cumulate(self.counts, *self.counts.shape)
-        return self
+        if not np.array_equal(before, best.found):
+            best.pair = s.threshold(int(best.found[2])), q.threshold(int(best.found[3]))
 
 
-@dataclass(frozen=True)
 class _Listed:
-    """Collected rows in the form that the kernel reads: groups, of which only those on strips list rows."""
+    """Held rows by one score: groups of tied scores, of which only those on strips list their rows."""
 
-    thresholds: FloatArray
-    edges: IntArray  # groups above each edge of the grid
-    group: Code
-    rows: IntArray
-    ends: IntArray
+    def __init__(self, side: Side, score: FloatArray, strips: BoolArray) -> None:
+        self.side = side
+        self.cell: IntArray = np.searchsorted(-side.edges, -score)
+        listed = np.flatnonzero(strips[self.cell])
+        self._scores: FloatArray = np.unique(score[listed])
+        # Edges are groups too, perhaps of no row, so that rows beside the strips have a place among them.
+        self._values: FloatArray = np.unique(np.concatenate([self._scores, side.edges]))[::-1]
+        self.group: Code = (np.searchsorted(-self._values, -score) + 1).astype(np.int32)
+        self.rows: IntArray = listed[np.argsort(self.group[listed], kind="stable")]
+        self.ends: IntArray = np.cumsum(np.bincount(self.group[listed], minlength=len(self._values) + 1))
+        self.position: IntArray = np.append(0, np.searchsorted(-self._values, -side.edges) + 1)
+        self.usable: BoolArray = np.ones(len(side.edges), dtype=bool)
+        if (
+            side.last < len(side.edges) and strips[side.last]
+        ):  # this cell ends where half of the rows are flagged
+            start = self.position[side.last]
+            room = side.limit - side.total[side.last] + self.ends[start]
+            end = min(self.position[side.last + 1], np.searchsorted(self.ends, room, side="right") - 1)
+            self.position[side.last + 1] = end
+            self.usable[side.last] = end > start
 
-    @classmethod
-    def of(cls, score: FloatArray, cells: Cells, edges: FloatArray) -> _Listed:
-        listed = np.flatnonzero(cells.place(score) >= 0)
-        thresholds = np.unique(np.concatenate([score[listed], edges[1:]]))[::-1]
-        place = np.searchsorted(-thresholds, -score)
-        group = np.where(place < len(thresholds), place + 1, _NO_GROUP).astype(np.int32)
-        rows = listed[np.argsort(group[listed], kind="stable")]
-        ends = np.cumsum(np.bincount(group[listed], minlength=len(thresholds) + 1))
-        return cls(thresholds, np.searchsorted(-thresholds, -edges, side="right"), group, rows, ends)
+    def threshold(self, group: int) -> float:
+        """The lowest score in the first groups of a strip."""
+        return float(self._scores[np.searchsorted(self._scores, self._values[group - 1])])
 
 
-@numba.njit(cache=True)
-def _count(s, q, stratum, edges_s, edges_q, counts, rows_s, rows_q, tops_s, tops_q):  # type: ignore[no-untyped-def]
-    """Add a batch of rows to the cells of a grid."""
+def _on_strips(nodes: Nodes, strips: Strips, s: FloatArray, q: FloatArray, stratum: Code) -> Rows:
+    """Of some rows, those on the strips."""
+    on = _mark(s, q, nodes.s.edges, nodes.q.edges, *strips)
+    return s[on], q[on], stratum[on]
+
+
+@numba.njit(cache=True, nogil=True)
+def _mark(s, q, edges_s, edges_q, strips_s, strips_q):  # type: ignore[no-untyped-def]
+    on = np.empty(len(s), np.bool_)
     for row in range(len(s)):
-        p, t, c = place(edges_s, s[row]), place(edges_q, q[row]), stratum[row]
-        if p < len(edges_s):
-            rows_s[p, c] += 1
-            tops_s[p] = max(tops_s[p], s[row])
-            if t < len(edges_q):
-                counts[p, t, c] += 1
-        if t < len(edges_q):
-            rows_q[t, c] += 1
-            tops_q[t] = max(tops_q[t], q[row])
+        on[row] = strips_s[place(edges_s, s[row])] or strips_q[place(edges_q, q[row])]
+    return on
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _scan(  # type: ignore[no-untyped-def]
+    boxes,
+    rows,
+    ends,
+    position,
+    fixed_cell,
+    stratum,
+    flagged,
+    fixed_flagged,
+    joint,
+    swap,
+    sizes,
+    kinds,
+    naive,
+    u,
+    k,
+    best,
+):
+    """Every pair of boxes (cell of one score, strip): the one threshold is fixed, the other moves down the strip."""
+    both = np.empty((1, 1, len(sizes)), np.int64)
+    moving = np.empty((1, len(sizes)), np.int64)
+    fixed = np.empty((1, len(sizes)), np.int64)
+    for index in range(len(boxes)):
+        p, t = boxes[index]
+        both[0, 0], moving[0], fixed[0] = joint[p + 1, t], flagged[t], fixed_flagged[p + 1]
+        for group in range(position[t] + 1, position[t + 1] + 1):
+            for r in range(ends[group - 1], ends[group]):
+                row = rows[r]
+                moving[0, stratum[row]] += 1
+                if fixed_cell[row] <= p:
+                    both[0, 0, stratum[row]] += 1
+            if swap:
+                value, here = _evaluate(both, 0, 0, moving, fixed, sizes, kinds, naive, u, k)
+            else:
+                value, here = _evaluate(both, 0, 0, fixed, moving, sizes, kinds, naive, u, k)
+            if value > best[0] or (value == best[0] and here > best[1]):
+                best[0], best[1], best[2], best[3] = value, here, p + 1, group

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import BoolArray, FloatArray, IntArray
-from coad.core.validation import MIN_ROWS, as_score, check_same_length
+from coad.core.validation import MIN_ROWS, _is_gap, as_score, check_same_length
 from coad.exceptions import InputError
 
 #: A batch: the two scores, and the columns of the context (or None).
@@ -25,8 +24,8 @@ class RowStream:
     """The usable rows of a source of batches, which is opened anew for every pass.
 
     The constructor makes the first pass: it counts the rows, judges missing
-    scores, numbers the strata, and keeps a sample and the highest scores of each
-    input. Iterating gives ``(s, q, code)`` of the usable rows, in order.
+    scores, numbers the strata, and keeps a sample, the highest scores and the lowest
+    score of each input. Iterating gives ``(s, q, code)`` of the usable rows, in order.
     """
 
     def __init__(
@@ -40,16 +39,17 @@ class RowStream:
         rng: np.random.Generator,
     ) -> None:
         self._batches, self._names, self._remedy, self._missing = batches, names, remedy, missing
-        self.n_read = self.n = self.passes = 0
-        self.strata: dict[tuple[str, ...], int] = {}
+        self.n = self.passes = 0
         sizes: dict[tuple[str, ...], int] = {}
-        samples = (Sample(sample, rng), Sample(sample, rng))
-        tops = [np.empty(0), np.empty(0)]
+        samples = (_Sample(sample, rng), _Sample(sample, rng))
+        self.tops: list[FloatArray] = [np.empty(0), np.empty(0)]  # highest first
+        self.lowest = [np.inf, np.inf]
         for s, q, context in self._usable():
             self.n += len(s)
             for side, score in enumerate((s, q)):
                 samples[side].add(score)
-                tops[side] = _highest(np.concatenate([tops[side], _highest(score)]))
+                self.tops[side] = _highest(np.concatenate([self.tops[side], _highest(score)]))
+                self.lowest[side] = min(self.lowest[side], score.min(initial=np.inf))
             if context is not None:
                 labels, code = _labels(context)
                 for label, count in zip(labels, np.bincount(code).tolist(), strict=True):
@@ -62,28 +62,24 @@ class RowStream:
         if self.n < MIN_ROWS:
             rows = "row" if self.n == 1 else "rows"
             raise InputError(f"only {self.n} usable {rows}; at least {MIN_ROWS} are needed")
-        if self.n >= 1 << 32:
-            raise InputError(f"{self.n:,} rows are more than can be counted (2³² - 1); take a part of them")
         self.strata = {label: number for number, label in enumerate(sorted(sizes))}
         self.sizes: IntArray = np.array([sizes[label] for label in self.strata] or [self.n], dtype=np.int64)
-        self.samples: tuple[FloatArray, FloatArray] = (samples[0].values(), samples[1].values())
-        self.tops: tuple[FloatArray, FloatArray] = (tops[0], tops[1])
+        self.samples: list[FloatArray] = [one.values() for one in samples]  # lowest first
 
     def __iter__(self) -> Iterator[tuple[FloatArray, FloatArray, Code]]:
+        changed = InputError("the rows changed while they were read; they must be the same in every pass")
         rows = 0
         for s, q, context in self._usable():
             rows += len(s)
-            if context is None or len(self.strata) == 1:
-                yield s, q, np.zeros(len(s), dtype=np.int32)
-                continue
-            labels, code = _labels(context)
-            try:
-                numbers = np.array([self.strata[label] for label in labels], dtype=np.int32)
-            except KeyError:
-                raise self._changed() from None
-            yield s, q, numbers[code]
+            code = np.zeros(len(s), dtype=np.int64)
+            if context is not None and len(self.strata) > 1:
+                labels, code = _labels(context)
+                if not self.strata.keys() >= set(labels):
+                    raise changed
+                code = np.array([self.strata[label] for label in labels], dtype=np.int64)[code]
+            yield s, q, code.astype(np.int32)
         if rows != self.n:
-            raise self._changed()
+            raise changed
 
     def _usable(self) -> Iterator[tuple[FloatArray, FloatArray, list[NDArray[Any]] | None]]:
         self.passes += 1
@@ -104,21 +100,19 @@ class RowStream:
             if context is not None:
                 columns = [np.asarray(column)[keep] for column in context]
                 for column in columns:
-                    _refuse_gaps(column, np.flatnonzero(keep) + at)
+                    gaps = _gaps(column)
+                    if gaps.any():
+                        row = at + int(np.flatnonzero(keep)[np.argmax(gaps)])
+                        raise InputError(f"context has missing entries (first at row {row:,})")
             at += len(s)
             yield s[keep], q[keep], columns
-        self.n_read = at
-
-    def _changed(self) -> InputError:
-        return InputError("the rows changed while they were read; they must be the same in every pass")
 
 
-class Sample:
+class _Sample:
     """About ``size`` values out of any number of them: each one is kept by the toss of a coin."""
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
-        self._size, self._rng = size, rng
-        self._rate = 1.0
+        self._size, self._rng, self._rate = size, rng, 1.0
         self._parts: list[FloatArray] = []
         self._held = 0
 
@@ -134,8 +128,7 @@ class Sample:
             self._held, self._rate = len(self._parts[0]), self._rate / 2
 
     def values(self) -> FloatArray:
-        """What was kept, highest first."""
-        return np.sort(np.concatenate(self._parts) if self._parts else np.empty(0))[::-1]
+        return np.sort(np.concatenate([np.empty(0), *self._parts]))
 
 
 def _highest(score: FloatArray) -> FloatArray:
@@ -159,22 +152,11 @@ def _labels(context: Sequence[NDArray[Any]]) -> tuple[list[tuple[str, ...]], Int
 
 def _text(value: Any) -> str:
     """Whole numbers read the same, whether a file holds them as integers or not."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _refuse_gaps(column: NDArray[Any], rows: IntArray) -> None:
-    if column.dtype.kind == "f":
-        gaps = np.isnan(column)
-    elif column.dtype.kind == "M":
-        gaps = np.isnat(column)
-    elif column.dtype.kind == "O":
-        items = column.tolist()
-        gaps = np.array(
-            [item is None or (isinstance(item, float) and math.isnan(item)) for item in items], bool
-        )
-    else:
-        return
-    if gaps.any():
-        raise InputError(f"context has missing entries (first at row {int(rows[np.argmax(gaps)]):,})")
+def _gaps(column: NDArray[Any]) -> BoolArray:
+    """Where a column has no entry."""
+    if column.dtype.kind == "O":
+        return np.array([_is_gap(item) for item in column.tolist()], dtype=bool)
+    return np.asarray(column != column)  # NaN and NaT differ from themselves

@@ -1,0 +1,278 @@
+"""Rows counted in cells of two scores: all that a search needs to know of most rows.
+
+**Bound.** Take the box of threshold pairs inside a cell of s and a cell of q. Let *upper* be the
+pair of edges at which its cells begin (fewest rows flagged) and *lower* the pair at which they
+end. Of every pair in the box, within each stratum of n rows:
+
+- J ≤ J(lower, lower);
+- A - J, the rows that s flags and q does not, is at least its value at (upper edge of s, lower
+  edge of q), for it falls when s flags less or q flags more; B - J likewise, the other way round;
+- A ≥ A(upper) and B ≥ B(upper).
+
+D = n (A - J)(B - J) / ((n - A)(n - B)) grows with each of A - J, B - J, A and B, so these four give
+a D₀ ≤ D. (Where a stratum is flagged whole, D is J by definition, one of the two differences is 0
+and so is D₀, or the whole stratum lies above the upper edge and D₀ = J(upper, upper) ≤ J.) The
+correction max(0, D + (D - J) / (n - 1)) of small strata grows with D and falls with J, so it is
+least at D₀ and J(lower, lower). Sums over strata keep both inequalities. Last,
+F̂ = (J - D) / (u J + k) falls with D, and for fixed D ≥ 0 its derivative in J,
+(k + u D) / (u J + k)², is not negative: **F̂ ≤ F̂(J(lower, lower), D₀)**, inside the domain
+0 < J ≤ mu_s, mu_q ≤ 0.5 and outside it. :func:`coad.core.search._bound` is that number. A box that
+reaches below the half keeps the bound of the whole box, which is larger than need be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+
+from coad._typing import BoolArray, FloatArray, IntArray
+from coad.core.search import _bound, _edges, _evaluate
+from coad.thresholds.row_stream import Code
+
+#: The rank of edge i of m grows with (i / m) to this power. Equal steps (1) leave wide cells where few
+#: rows are flagged, geometric steps where many are, and there the largest TP, α, often lies.
+_DENSITY = 3
+
+Rule = tuple[IntArray, IntArray, bool, float, float]
+Rows = tuple[FloatArray, FloatArray, Code]  # s, q and the stratum
+Strips = tuple[BoolArray, BoolArray]  # which cells of s, and of q
+
+
+@dataclass(frozen=True)
+class CountTable:
+    """Rows per cell of s, cell of q and stratum. Tables of different rows add up.
+
+    Edges fall. Cell p holds the scores from edge p up to, without, edge p - 1, so tied scores are
+    never split; the last edge lies at or below every score. ``range_s`` and ``range_q`` hold the
+    lowest and the highest score of each cell.
+
+    >>> edges = np.array([2.0, 0.0])
+    >>> one, other = (CountTable.empty(edges, edges, strata=1) for _ in range(2))
+    >>> one.add(np.array([3.0, 1.0]), np.array([2.0, 2.5]), np.zeros(2, np.int32))
+    >>> other.add(np.array([0.5]), np.array([0.0]), np.zeros(1, np.int32))
+    >>> (one + other).counts[:, :, 0].tolist()
+    [[1, 0], [1, 1]]
+    """
+
+    edges_s: FloatArray
+    edges_q: FloatArray
+    counts: IntArray
+    range_s: FloatArray
+    range_q: FloatArray
+
+    @classmethod
+    def empty(cls, edges_s: FloatArray, edges_q: FloatArray, strata: int, most: int = 1 << 40) -> CountTable:
+        """A table without rows, for ``most`` of them at most."""
+        none = np.array([np.inf, -np.inf])
+        kind = np.int32 if most < 1 << 31 else np.int64
+        counts = np.zeros((len(edges_s), len(edges_q), strata), kind)
+        return cls(
+            edges_s, edges_q, counts, np.tile(none, (len(edges_s), 1)), np.tile(none, (len(edges_q), 1))
+        )
+
+    def add(self, s: FloatArray, q: FloatArray, stratum: Code) -> None:
+        """Count some rows, in place."""
+        _count(s, q, stratum, self.edges_s, self.edges_q, self.counts, self.range_s, self.range_q)
+
+    def __add__(self, other: CountTable) -> CountTable:
+        if not (np.array_equal(self.edges_s, other.edges_s) and np.array_equal(self.edges_q, other.edges_q)):
+            raise ValueError("only tables with the same edges add up")
+        joined = (
+            np.column_stack([np.minimum(a[:, 0], b[:, 0]), np.maximum(a[:, 1], b[:, 1])])
+            for a, b in ((self.range_s, other.range_s), (self.range_q, other.range_q))
+        )
+        return CountTable(self.edges_s, self.edges_q, self.counts + other.counts, *joined)
+
+
+class Side:
+    """One input of a table: its edges, and the rows above them.
+
+    Node p is the threshold at the lower end of cell p - 1, and node 0 flags nothing.
+    """
+
+    def __init__(self, edges: FloatArray, score_range: FloatArray, rows: IntArray, limit: int) -> None:
+        self.edges, (self.low, self.top) = edges, score_range.T
+        self.rows: IntArray = rows.sum(1)
+        self.flagged: IntArray = np.concatenate(
+            [np.zeros_like(rows[:1]), np.cumsum(rows, axis=0)]
+        )  # per stratum
+        self.total: IntArray = self.flagged.sum(1)
+        self.limit = limit
+        self.last = (
+            int(np.searchsorted(self.total, limit, side="right")) - 1
+        )  # the last node that may be used
+        self.several: BoolArray = self.top > self.low  # cells with more than one score
+        numbers = np.arange(len(edges))
+        # Cells with a threshold in them; in the one that crosses the limit, all but the lowest may do.
+        self.usable: BoolArray = (self.rows > 0) & (
+            (numbers < self.last) | ((numbers == self.last) & self.several)
+        )
+
+    def threshold(self, node: int) -> float:
+        """The score that flags what a node flags: an edge need not be a score that occurs."""
+        return float(self.low[:node].min())
+
+    def quantiles(self, steps: int) -> FloatArray:
+        """At most ``steps`` allowed thresholds at edges, falling and dense where few rows are flagged."""
+        ranks = _edges(0, self.limit, steps)[1:]
+        nodes = np.flatnonzero(np.diff(self.total[: self.last + 1])) + 1
+        if len(nodes) > steps:
+            nodes = np.unique(np.maximum(np.searchsorted(self.total, ranks, side="right") - 1, 1))
+        return np.array([self.threshold(node) for node in nodes.tolist()])
+
+    def finer(self, cells: BoolArray, sample: FloatArray, steps: int) -> FloatArray:
+        """New edges that cut some cells, about ``steps`` in all; the other cells are merged."""
+        chosen = np.flatnonzero(cells)
+        edges = [self.edges[chosen], self.edges[chosen[chosen > 0] - 1], self.edges[-1:]]
+        cut = chosen[self.several[chosen]]
+        # Wide cells are cut into more parts.
+        counts = np.maximum(
+            2, np.ceil(steps * self.rows[cut] / max(self.rows[cut].sum(), 1)).astype(np.int64)
+        )
+        for low, top, parts in zip(self.low[cut], self.top[cut], counts.tolist(), strict=True):
+            inside = sample[slice(*np.searchsorted(sample, [low, top], side="right"))]
+            if len(inside) < parts:
+                # By value; the highest score ends any search, and the middle of the floating-point
+                # numbers in between ends it soon.
+                middle = _from_order(sum(map(int, _in_order(np.array([low, top])))) // 2 + 1)
+                even = np.linspace(low / 2, top / 2, parts)[1:-1] * 2
+                inside = np.concatenate([inside, even, [middle, top]])
+            else:
+                inside = inside[np.linspace(0, len(inside), parts + 1)[1:-1].astype(np.int64)]
+            edges.append(np.clip(inside, np.nextafter(low, top), top))
+        return np.unique(np.concatenate(edges))[::-1]
+
+
+class Nodes:
+    """A table summed up from the top: rows flagged by both inputs, and by each, at every pair of edges."""
+
+    def __init__(self, table: CountTable, limit: int) -> None:
+        rows, columns, strata = table.counts.shape
+        self.joint: IntArray = np.zeros((rows + 1, columns + 1, strata), table.counts.dtype)
+        np.cumsum(table.counts, axis=0, out=self.joint[1:, 1:])
+        np.cumsum(self.joint, axis=1, out=self.joint)
+        self.s = Side(table.edges_s, table.range_s, table.counts.sum(1), limit)
+        self.q = Side(table.edges_q, table.range_q, table.counts.sum(0), limit)
+
+    @property
+    def usable(self) -> BoolArray:
+        """Boxes (cell of s, cell of q) that hold pairs of thresholds."""
+        return np.outer(self.s.usable, self.q.usable)
+
+    def best(self, rule: Rule, best: FloatArray) -> bool:
+        """Note the best pair of edges in ``best`` (F̂, J, node of s, node of q), and whether it is a better one."""
+        return bool(
+            _best_node(self.joint, self.s.flagged, self.q.flagged, self.s.last, self.q.last, *rule, best)
+        )
+
+    def value(self, node_s: int, node_q: int, rule: Rule) -> tuple[float, float]:
+        """F̂ and J at a pair of edges."""
+        value, joint = _evaluate(self.joint, node_s, node_q, self.s.flagged, self.q.flagged, *rule)
+        return float(value), float(joint)
+
+    def bounds(self, boxes: BoolArray, rule: Rule, best: FloatArray) -> FloatArray:
+        """The bound of each of the boxes that may hold a better pair than ``best``; -inf for the others."""
+        bounds = np.full(boxes.shape, -np.inf)
+        several = self.s.several, self.q.several
+        _bounds(self.joint, self.s.flagged, self.q.flagged, boxes, *several, *rule, best, bounds)
+        return bounds
+
+    def finer_edges(
+        self, boxes: BoolArray, samples: Sequence[FloatArray], steps: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Edges of s and of q for a table that cuts these boxes."""
+        in_s, in_q = np.asarray(boxes.any(1)), np.asarray(boxes.any(0))
+        return self.s.finer(in_s, samples[0], steps), self.q.finer(in_q, samples[1], steps)
+
+    def strips(self, boxes: BoolArray) -> Strips:
+        """The cells of s and of q whose rows must be known one by one to search these boxes.
+
+        A cell of a single score holds one threshold, an edge, at which the table has the counts.
+        """
+        return boxes.any(1) & self.s.several, boxes.any(0) & self.q.several
+
+    def rows_on(self, strips: Strips) -> int:
+        """How many rows that are, at most."""
+        return int(self.s.rows[strips[0]].sum() + self.q.rows[strips[1]].sum())
+
+
+def first_edges(sample: FloatArray, top: FloatArray, lowest: float, n: int, steps: int) -> FloatArray:
+    """About ``steps`` edges of an input, dense in the tail, the highest and the lowest score among them.
+
+    Up to the half of the rows they are quantiles: of the highest scores ``top`` (falling), then of
+    the ``sample`` (rising). One lies a little below the half, and
+    the last one is the lowest score. A score with few values has them all as edges.
+    """
+    sample = sample if len(sample) else top[::-1]
+    known = np.unique(np.concatenate([sample, top, [lowest]]))
+    if len(known) <= steps:
+        return known[::-1]
+    share = np.arange(1, steps + 1) / steps
+    ranks = np.unique(np.ceil(n // 2 * share**_DENSITY).astype(np.int64))
+    ranks = np.append(ranks, n // 2 + int(2 * n / np.sqrt(len(sample))))
+    few = ranks[ranks <= len(top)]
+    many = np.round(ranks[len(few) :] * (len(sample) / n)).astype(np.int64)
+    chosen = np.concatenate([top[few - 1], sample[-np.clip(many, 1, len(sample))], [lowest]])
+    return np.unique(chosen)[::-1]
+
+
+def _in_order(value: FloatArray) -> IntArray:
+    """Floating-point numbers as whole numbers of the same order."""
+    bits = value.view(np.int64)
+    return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
+
+
+def _from_order(number: int) -> float:
+    bits = np.array([number if number >= 0 else np.iinfo(np.int64).min - number], np.int64)
+    return float(bits.view(np.float64)[0])
+
+
+@numba.njit(cache=True, inline="always")
+def place(edges, value):  # type: ignore[no-untyped-def]
+    """The cell of a score: the first edge that it reaches (edges fall)."""
+    low, high = 0, len(edges) - 1
+    if high > 0 and value < edges[high - 1]:  # the lower half of the rows
+        return high
+    while low < high:
+        middle = (low + high) // 2
+        if edges[middle] <= value:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@numba.njit(cache=True, nogil=True)
+def _count(s, q, stratum, edges_s, edges_q, counts, range_s, range_q):  # type: ignore[no-untyped-def]
+    for row in range(len(s)):
+        p, t = place(edges_s, s[row]), place(edges_q, q[row])
+        counts[p, t, stratum[row]] += 1
+        range_s[p, 0], range_s[p, 1] = min(range_s[p, 0], s[row]), max(range_s[p, 1], s[row])
+        range_q[t, 0], range_q[t, 1] = min(range_q[t, 0], q[row]), max(range_q[t, 1], q[row])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _best_node(joint, flagged_s, flagged_q, last_s, last_q, sizes, kinds, naive, u, k, best):  # type: ignore[no-untyped-def]
+    better = False
+    for p in range(1, last_s + 1):
+        for t in range(1, last_q + 1):
+            value, rows = _evaluate(joint, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k)
+            if value > best[0] or (value == best[0] and rows > best[1]):
+                best[0], best[1], best[2], best[3] = value, rows, p, t
+                better = True
+    return better
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _bounds(  # type: ignore[no-untyped-def]
+    joint, flagged_s, flagged_q, boxes, several_s, several_q, sizes, kinds, naive, u, k, best, bounds
+):
+    for p in range(boxes.shape[0]):
+        for t in range(boxes.shape[1]):
+            if boxes[p, t] and (several_s[p] or several_q[t]):  # else its only pair is a node
+                bound, rows = _bound(joint, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k)
+                if bound > best[0] or (bound == best[0] and rows > best[1]):
+                    bounds[p, t] = bound
