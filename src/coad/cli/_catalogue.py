@@ -31,7 +31,7 @@ def fit_and_show(
     """Fit a catalogue, save it and print it, rarest first."""
     from coad.cli._options import notes
     from coad.exceptions import NoCoincidenceWarning
-    from coad.modes.transforms import transforms_in_words
+    from coad.modes.transforms import describe_transforms
     from coad.workflows.modes import fit_modes_files
 
     def write_page(model: CoincidenceModes, pairs: Pairs) -> None:
@@ -55,7 +55,7 @@ def fit_and_show(
     out(report.summary)
     out(f"s: {', '.join(used.s)}\nq: {', '.join(used.q)}")
     show_catalogue(report.model.modes_, report.model.p_value_, report.model.reason_)
-    words = transforms_in_words(report.model.transforms_)
+    words = describe_transforms(report.model.transforms_)
     if words and report.model.modes_:
         out(words)
     if page is not None:
@@ -81,7 +81,7 @@ def show_catalogue(found: ModeTable, p_value: float, reason: str = "") -> None:
                 percent(mode.size),
                 number(mode.precision_hat, 2),
                 percent(mode.support),
-                mode.p_in_words,
+                mode.p_value_text,
                 number(mode.stability, 2),
             )
             for mode in found

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from coad._typing import IntArray
 from coad.data.pairs import Pairs
-from coad.modes.transforms import transforms_in_words
+from coad.modes.transforms import describe_transforms
 from coad.report.figures_modes import exemplars_figure, sizes_figure, time_figure
 from coad.report.page import Section, write_page
 
@@ -45,7 +45,7 @@ def write_modes_page(model: CoincidenceModes, pairs: Pairs, path: Path) -> None:
                         f"{mode.size:.2%}",
                         f"{mode.precision_hat:.2f}",
                         f"{mode.support:.2%}",
-                        mode.p_in_words,
+                        mode.p_value_text,
                         f"{mode.stability:.2f}",
                     )
                     for mode in table
@@ -69,7 +69,7 @@ def write_modes_page(model: CoincidenceModes, pairs: Pairs, path: Path) -> None:
         f"{len(table)} modes among {len(pairs):,} pairs, {rare} of them rare; in {alone:.1%} of the rows the "
         "two inputs disagree. No labels were used.",
         sections,
-        f"{_NOTE} {transforms_in_words(model.transforms_).capitalize()}".strip(),
+        f"{_NOTE} {describe_transforms(model.transforms_).capitalize()}".strip(),
     )
 
 
