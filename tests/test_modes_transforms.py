@@ -292,7 +292,7 @@ def test_small_images_are_lists_of_pixels_and_large_ones_go_to_convolutions(tmp_
 
 def test_the_picture_of_a_mode_shows_the_power_of_windows_too():
     from coad.modes.catalogue import Mode
-    from coad.report.figures_modes import exemplars_figure
+    from coad.report.modes_figures import exemplars_figure
 
     rng = np.random.default_rng(0)
     s, q = rng.normal(size=(200, 2, 32)), rng.normal(size=(200, 3))

@@ -35,7 +35,7 @@ def fit_and_show(
     from coad.workflows.modes import fit_modes_files
 
     def write_page(model: CoincidenceModes, pairs: Pairs) -> None:
-        from coad.report.page_modes import write_modes_page
+        from coad.report.modes_page import write_modes_page
 
         assert page is not None
         write_modes_page(model, pairs, page)

@@ -91,7 +91,7 @@ def show_judgement(judged: Judgement, alpha: float, alpha_how: str, *, windows: 
         rows += [
             (f"F̂ (β = {beta})", number(found.fbeta_hat), span(found.interval)),
             (
-                "P̂, real among flagged",
+                "P̂, not explained by chance",
                 percent(found.precision_hat),
                 span(found.intervals.precision_hat, as_percent=True),
             ),

@@ -227,7 +227,7 @@ def _show(result: ThresholdResult, s: str, q: str, dropped: int) -> None:
         beta = "∞" if math.isinf(result.beta) else f"{result.beta:g}"
         rows.append((f"F̂ (β = {beta})", number(result.fbeta_hat), span(bounds.fbeta_hat)))
         for name, value, interval in (
-            ("P̂, real among flagged", result.precision_hat, bounds.precision_hat),
+            ("P̂, not explained by chance", result.precision_hat, bounds.precision_hat),
             ("R̂, found among all", result.recall_hat, bounds.recall_hat),
             (f"α, anomaly rate ({result.alpha_source})", result.alpha, bounds.alpha),
         ):
