@@ -45,6 +45,7 @@ _STEPS, _BETA_STEPS = 400, 80
 _DRAWN_FLAGGED, _DRAWN_OTHERS = 1200, 1800
 #: With more regimes than this, their table takes longer than everything else.
 _MAX_REGIMES = 2000
+_NOT_SIGNIFICANT = " The best pair of thresholds is shown, which is not significant."
 
 
 class Explorer:
@@ -160,7 +161,7 @@ class Explorer:
         events = self.scored.events(flags)
         marked = self.event_marks.of_events(events)
         chosen = self._filtered(view, events, marked)
-        count = len(chosen)
+        count, truth = len(chosen), self.scored.label
         answer = {
             "numbers": asdict(self.study.numbers_at(view.threshold_s, view.threshold_q, view.beta)),
             "events": len(events),
@@ -168,7 +169,7 @@ class Explorer:
             "confirmed": confirmed(marked),
             "timeline": self._timeline(events, chosen),
             "regimes": self._regimes(view),
-            "judged": self._judged(flags, view.beta),
+            "judged": None if truth is None else list(label_scores(flags, truth, view.beta)),
         }
         if view.show == "events":
             pages = max(1, -(-count // PAGE))
@@ -215,7 +216,7 @@ class Explorer:
         return plain(
             {
                 "ready": True,
-                "verdict": verdict(study) + self._caution(),
+                "verdict": verdict(study) + (_NOT_SIGNIFICANT if study.status == NO_COINCIDENCE else ""),
                 "tone": tone(study),
                 "status": study.status,
                 "scan": [asdict(point) for point in study.scan],
@@ -300,11 +301,6 @@ class Explorer:
             table = table.append_column("kind", pa.array(names, pa.string()))
         return table.append_column("mark", pa.array([marked.get(int(i)) for i in chosen], pa.string()))
 
-    def _caution(self) -> str:
-        if self.study.status != NO_COINCIDENCE:
-            return ""
-        return " The best pair of thresholds is shown, which is not significant."
-
     def _card(self, pair: int, size: int, mark: str | None) -> dict[str, Any]:
         scored = self.scored
         title, facts = pair_title(scored, pair), pair_facts(scored, pair, size)
@@ -353,9 +349,6 @@ class Explorer:
         if self.scored.code is None or len(self.scored.contexts) > _MAX_REGIMES:
             return []
         return regime_rows(self.study, (view.threshold_s, view.threshold_q))[1][:_REGIMES]
-
-    def _judged(self, flags: BoolArray, beta: float) -> list[float] | None:
-        return None if self.scored.label is None else list(label_scores(flags, self.scored.label, beta))
 
     def _slider_betas(self) -> list[float]:
         middle = np.geomspace(0.01, 100, _BETA_STEPS - 1)

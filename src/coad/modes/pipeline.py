@@ -313,30 +313,20 @@ def _merged(a: FloatArray, b: FloatArray, labels: IntArray, dips: DensityDips | 
     at all. Without ``dips``, density is not considered.
     """
     counts = consensus.joint_counts(a.argmax(1), b.argmax(1), a.shape[1])
-    group = merging.merge_independent(counts, _INDEPENDENT, _keep_apart(dips, labels), least=_NEGLIGIBLE)
+    between = None if dips is None else dips.cached_between(labels)
+    apart = None if between is None else lambda one, other: between(one, other) == "dip"
+    group = merging.merge_independent(counts, _INDEPENDENT, apart, least=_NEGLIGIBLE)
     pooling = np.eye(int(group.max()) + 1)[group]
     labels = consensus.renumbered(labels, group)
     size = consensus.mode_sizes(labels, pooling.shape[1])
     posterior, total = consensus.pair_evidence(a @ pooling, b @ pooling, size)
     posterior = posterior[total >= consensus.DISAGREE]
     posterior /= posterior.sum(1, keepdims=True)
-    group = merging.merge_overlapping(posterior, _OVERLAP, _overlap_limit(dips, labels))
+    after = None if dips is None else dips.cached_between(labels)
+    limit = None if after is None else lambda one, other: _MERGE_OVERLAP[after(one, other)]
+    group = merging.merge_overlapping(posterior, _OVERLAP, limit)
     merged = consensus.compact(consensus.renumbered(labels, group))
     return merged if dips is None or merged.max() < 1 else dips.merge_without_dip(merged)
-
-
-def _keep_apart(dips: DensityDips | None, labels: IntArray) -> merging.KeepApart | None:
-    if dips is None:
-        return None
-    between = dips.cached_between(labels)
-    return lambda one, other: between(one, other) == "dip"
-
-
-def _overlap_limit(dips: DensityDips | None, labels: IntArray) -> merging.OverlapLimit | None:
-    if dips is None:
-        return None
-    between = dips.cached_between(labels)
-    return lambda one, other: _MERGE_OVERLAP[between(one, other)]
 
 
 def _merged_examples(

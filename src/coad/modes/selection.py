@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -32,7 +32,7 @@ __all__ = ["SelectedFit", "choose_coordinates", "fit_best_transform"]
 
 log = logging.getLogger(__name__)
 
-#: Batches: rows of features; rows of convolutions, which cost more a row, and from so many rows on.
+#: Rows per batch: flat rows; convolutions, which cost more per row; the same from 12,000 rows on, with less noisy tables.
 _FLAT_BATCH, _CONV_BATCH, _CONV_BATCH_MANY, _MANY = 2048, 800, 1600, 12_000
 #: Normalised information of s and q from which modes are clear: simulated windows with regimes have 0.8 and more in
 #: window features; those of the simulated RF station less than 0.1, and 0.14 to 0.17 point by point.
@@ -73,13 +73,14 @@ def fit_best_transform(
     Windows are fitted point by point only if window features show no clear modes, because that takes longer.
     """
     best: SelectedFit | None = None
-    for candidates in _candidates(model, s, q, labels, modes, group, rng):
+    choose = partial(choose_coordinates, model, modes=modes, rng=rng)
+    for candidates in _candidates(choose, s, q, labels, group, model.net):
         arrays = [shown for _, shown in candidates]
         conv_batch = _CONV_BATCH if len(s) < _MANY else _CONV_BATCH_MANY
         flat = arrays[0][0].ndim == arrays[0][1].ndim == 2
         batch = min(len(s), model.batch_size or (_FLAT_BATCH if flat else conv_batch))
         warn_of_batch(batch, len(s), model.smallest)
-        options = choose_coordinates(model, arrays, labels, modes, group, rng)
+        options = choose(arrays, labels, group=group)
         task = Task(model, modes, batch, group, time)
         number, found = find_modes(task, [rows for _, rows in options], rng)
         chosen, data = options[number]
@@ -92,17 +93,11 @@ def fit_best_transform(
 
 
 def _candidates(
-    model: CoincidenceModes,
-    s: Any,
-    q: Any,
-    labels: NDArray[Any] | None,
-    modes: int,
-    group: ArrayLike | None,
-    rng: np.random.Generator,
+    choose: Callable[..., list[tuple[int, MappedRows]]], s: Any, q: Any, labels: Any, group: Any, net: Any
 ) -> Iterator[list[Transformed]]:
     """Lists of transforms to choose from, with their results; of many rows, a sample chooses one."""
     few = slice(None, None, max(1, len(s) // _TRANSFORM_SAMPLE))
-    for candidates in candidate_transforms(s[few], q[few], model.net):
+    for candidates in candidate_transforms(s[few], q[few], net):
         if few.step == 1:
             yield candidates
             continue
@@ -110,7 +105,7 @@ def _candidates(
         if len(candidates) > 1:
             some_labels, some_groups = (None if x is None else np.asarray(x)[few] for x in (labels, group))
             arrays = [shown for _, shown in candidates]
-            chosen, _ = choose_coordinates(model, arrays, some_labels, modes, some_groups, rng)[0]
+            chosen, _ = choose(arrays, some_labels, group=some_groups)[0]
         transforms = candidates[chosen][0]
         yield [(transforms, apply_transforms(transforms, s, q))]
 
@@ -119,6 +114,7 @@ def choose_coordinates(
     model: CoincidenceModes,
     transformed: Sequence[Arrays],
     labels: NDArray[Any] | None,
+    *,
     modes: int,
     group: ArrayLike | None,
     rng: np.random.Generator,
