@@ -16,7 +16,7 @@ from benchmarks._results import record, table
 from coad.data.layout import Layout
 from coad.learned.estimator import CoAD
 from coad.report.data import RowStore, Scored
-from coad.report.model_report import write_model_report
+from coad.report.model_page import write_model_report
 from coad.workflows.recipe import Recipe
 
 SHAPE = (2, 32)
@@ -133,22 +133,22 @@ def _explorers(model: CoAD) -> str:
 def _explore(model: CoAD, data: Scored, browser: Any) -> tuple[str, ...]:
     import uvicorn
 
-    from coad.app.desk import Desk
+    from coad.app.explorer import Explorer
     from coad.app.marks import Marks
     from coad.app.serve import bound_socket
     from coad.app.server import make_app
-    from coad.app.state import Explorer
+    from coad.app.session import Session
 
     with tempfile.TemporaryDirectory() as folder, Marks(Path(folder) / "m.sqlite") as marks:
         start = time.perf_counter()
-        desk = Desk(Explorer(model, RECIPE, data, marks, names="benchmark"))
+        session = Session(Explorer(model, RECIPE, data, marks, names="benchmark"))
         listening = bound_socket()
         port = listening.getsockname()[1]
-        config = uvicorn.Config(make_app(desk, "t", port), log_level="warning", lifespan="off")
+        config = uvicorn.Config(make_app(session, "t", port), log_level="warning", lifespan="off")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
-        desk.begin()
+        session.begin()
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         opened = time.perf_counter() - start
         page.goto(f"http://127.0.0.1:{port}/t/")

@@ -70,7 +70,7 @@ def merged(sure, most):
     return sorted(sorted(one) for one in sets)
 
 
-def alike(a, b):
+def coassociation(a, b):
     """For each pair of rows, how well the votes of the members agree, in s and in q."""
 
     def cosine(x, y):
@@ -84,7 +84,7 @@ def alike(a, b):
     return [[math.sqrt(both[0][i][j] * both[1][i][j]) for j in range(n)] for i in range(n)]
 
 
-def laid_out(rows, labels, fold, i, j, ridge):
+def projected(rows, labels, fold, i, j, ridge):
     """Rows of modes i and j along Fisher's line, each along the line that is fitted without its own fold."""
     rows = np.asarray(rows, dtype=float)
     width = rows.shape[1]
@@ -109,8 +109,8 @@ def laid_out(rows, labels, fold, i, j, ridge):
     return places
 
 
-def union_loss(counts, k, m):
-    """What the information of a table loses if modes k and m are made one, as part of the most it could lose."""
+def information_loss(counts, k, m):
+    """Information that a table loses by merging modes k and m, as a fraction of the most it could lose."""
     n = sum(map(sum, counts))
     size = [(sum(counts[i]) + sum(row[i] for row in counts)) / (2 * n) for i in range(len(counts))]
     joined = [i for i in range(len(counts)) if i != m]
@@ -128,7 +128,7 @@ def union_loss(counts, k, m):
     return lost / sum(-part * math.log(part / both) for part in (size[k], size[m]))
 
 
-def likeness(votes, labels, i, groups):
+def group_similarity(votes, labels, i, groups):
     """The mean cosine of row i's votes with those of the rows of each group."""
 
     def cosine(x, y):
@@ -141,31 +141,37 @@ def likeness(votes, labels, i, groups):
     return found
 
 
-def digest(window, width, within, edges, stretches=None, floor=1e-3):
-    """A window (channels, points) in few numbers, by loops and a slow Fourier sum."""
+def window_features(window, width, within, edges, segments=None, floor=1e-3):
+    """Features of a window (channels, points), by loops and a slow Fourier sum."""
     channels, points = len(window), len(window[0])
     level = [sum(x) / points for x in window]
-    away = [[v - level[c] for v in window[c]] for c in range(channels)]
-    steady = [math.sqrt(sum(v * v for v in away[c]) / points) + floor * within[c] for c in range(channels)]
+    centred = [[v - level[c] for v in window[c]] for c in range(channels)]
+    floored = [
+        math.sqrt(sum(v * v for v in centred[c]) / points) + floor * within[c] for c in range(channels)
+    ]
     ramp = [-1 + 2 * t / (points - 1) for t in range(points)]
     out = [level[c] / width[c] for c in range(channels)]
-    out += [sum(v * r for v, r in zip(x, ramp, strict=True)) / points / width[c] for c, x in enumerate(away)]
-    out += [math.log(steady[c] / within[c]) for c in range(channels)]
-    out += [sum(v**3 for v in away[c]) / points / steady[c] ** 3 for c in range(channels)]
-    out += [math.log((max(away[c]) - min(away[c])) / steady[c] + floor) for c in range(channels)]
+    out += [
+        sum(v * r for v, r in zip(x, ramp, strict=True)) / points / width[c] for c, x in enumerate(centred)
+    ]
+    out += [math.log(floored[c] / within[c]) for c in range(channels)]
+    out += [sum(v**3 for v in centred[c]) / points / floored[c] ** 3 for c in range(channels)]
+    out += [math.log((max(centred[c]) - min(centred[c])) / floored[c] + floor) for c in range(channels)]
     taper = [0.5 - 0.5 * math.cos(2 * math.pi * (t + 1) / (points + 1)) for t in range(points)]
     norm = math.sqrt(sum(x * x for x in taper) / points)
     for c in range(channels):
         power = []
         for k in range(1, points // 2 + 1):
             turns = [-2j * math.pi * k * t / points for t in range(points)]
-            total = sum(v * x / norm * np.exp(turn) for v, x, turn in zip(away[c], taper, turns, strict=True))
+            total = sum(
+                v * x / norm * np.exp(turn) for v, x, turn in zip(centred[c], taper, turns, strict=True)
+            )
             power.append(abs(total) ** 2 / points)
         for i in range(len(edges) - 1):
             band = power[edges[i] : edges[i + 1]]
             out.append(math.log(sum(band) / len(band) / within[c] ** 2 + floor))
-    for c in range(channels) if stretches else ():
-        for i in range(stretches):
-            part = window[c][round(i * points / stretches) : round((i + 1) * points / stretches)]
+    for c in range(channels) if segments else ():
+        for i in range(segments):
+            part = window[c][round(i * points / segments) : round((i + 1) * points / segments)]
             out.append(sum(part) / len(part) / width[c])
     return out

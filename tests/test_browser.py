@@ -284,16 +284,16 @@ def test_marks_survive_a_reload_and_a_kill_and_exports_open(serve, opened, tmp_p
     first = page.locator("#gallery .card").nth(0)
     title = first.locator("h3").inner_text()
     first.get_by_text("not real", exact=True).click()
-    until(page, "document.getElementById('measured').textContent === '0 %'")
+    until(page, "document.getElementById('confirmed').textContent === '0 %'")
     page.locator("#gallery .event").nth(1).click()
     page.wait_for_selector("dialog[open] #event-s .main-svg")
     page.keyboard.press("r")
     until(page, "document.getElementById('event').dataset.mark === 'real'")
     page.keyboard.press("Escape")
-    until(page, "document.getElementById('measured-text').textContent.startsWith('measured on 2')")
+    until(page, "document.getElementById('confirmed-text').textContent.startsWith('confirmed, of 2')")
     page.reload()
     ready(page)
-    assert page.inner_text("#measured") == "50 %"
+    assert page.inner_text("#confirmed") == "50 %"
     with page.expect_download() as download:
         page.click("a[data-export='events.csv']")
     table = pyarrow.csv.read_csv(download.value.path())
@@ -307,7 +307,7 @@ def test_marks_survive_a_reload_and_a_kill_and_exports_open(serve, opened, tmp_p
     server.kill()
     again = opened(serve().address, 390, "dark")
     ready(again)
-    assert again.inner_text("#measured") == "50 %"
+    assert again.inner_text("#confirmed") == "50 %"
     pressed = again.locator("#gallery .card").filter(has_text=title).locator("button[aria-pressed=true]")
     assert pressed.all_inner_texts() == ["not real"]
     until(again, "document.getElementById('verdict').textContent.includes(' in 1,500 ')", 60)

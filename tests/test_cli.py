@@ -110,7 +110,7 @@ def test_demo_writes_a_page_that_needs_no_network(tmp_path):
     assert run.returncode == 0, run.stderr
     assert run.stdout.count("found: ") == 2, "both modes find the events"
     page = (tmp_path / "coad-demo.html").read_text()
-    assert page.count("plotly-graph-div") == 5
+    assert page.count("data-figure='") == 5
     assert "<script src=" not in page
     assert 'src="http' not in page
 

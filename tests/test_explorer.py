@@ -25,11 +25,11 @@ pytest.importorskip("httpx", reason="fastapi's test client needs httpx: pip inst
 from fastapi.testclient import TestClient
 
 from coad import select_thresholds
-from coad.app.desk import Desk
+from coad.app.explorer import Explorer
 from coad.app.marks import KindNote, Mark, Marks, marks_beside
 from coad.app.serve import bound_socket, get_ready
 from coad.app.server import make_app
-from coad.app.state import Explorer
+from coad.app.session import Session
 from coad.app.view import View
 from coad.core.labels import wilson
 from coad.data.layout import Layout
@@ -70,7 +70,7 @@ def explorer(model, tmp_path):
 
 @pytest.fixture
 def client(explorer):
-    return TestClient(make_app(Desk(explorer), TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}")
+    return TestClient(make_app(Session(explorer), TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}")
 
 
 def get(client, path, code=200, **query):
@@ -311,21 +311,21 @@ def marked(client, pair, verdict, at=0.3):
     assert answer.status_code == 200, answer.text
 
 
-def test_marks_give_a_measured_precision_with_its_interval(client):
+def test_marks_give_a_confirmed_precision_with_its_interval(client):
     at = {"threshold_s": 0.3, "threshold_q": 0.3}
     cards = get(client, "api/look", **at).json()["cards"]
     for card, verdict in zip(cards, ["real"] * 4 + ["known", "not real"], strict=False):
         marked(client, card["pair"], verdict)
     answer = get(client, "api/look", **at).json()
-    measured = answer["measured"]
-    assert (measured["n"], measured["precision"]) == (6, 5 / 6)
+    confirmed = answer["confirmed"]
+    assert (confirmed["n"], confirmed["precision"]) == (6, 5 / 6)
     expected = binomtest(5, 6).proportion_ci(method="wilson")
-    assert (measured["low"], measured["high"]) == pytest.approx((expected.low, expected.high))
+    assert (confirmed["low"], confirmed["high"]) == pytest.approx((expected.low, expected.high))
     assert [card["mark"] for card in answer["cards"]][:6] == ["real"] * 4 + ["known", "not real"]
     assert get(client, "api/look", **at, mark="not real").json()["shown"] == 1
     assert get(client, "api/look", **at, mark="none").json()["shown"] == answer["events"] - 6
     marked(client, cards[0]["pair"], None)
-    assert get(client, "api/look", **at).json()["measured"]["n"] == 5
+    assert get(client, "api/look", **at).json()["confirmed"]["n"] == 5
 
 
 def test_a_mark_stays_with_its_event_when_the_thresholds_move(client, explorer):
@@ -344,10 +344,12 @@ def test_marks_of_other_data_are_not_taken_for_these(model, tmp_path):
         recipe = Recipe(Layout(s=("a",), q=("c",)))
         old = Explorer(model, recipe, scored(), marks)
         old.mark(5, "real")
-        assert old._mark_of_pair(5) == "real"
-        assert Explorer(model, recipe, scored(start="2027-01-01T00:00:00"), marks)._mark_of_pair(5) is None
-        assert Explorer(model, recipe, scored(files=("other.parquet",)), marks)._mark_of_pair(5) is None
-        assert Explorer(model, recipe, scored(300), marks)._mark_of_pair(5) == "real"
+        assert old.event_marks.of_pair(5) == "real"
+        assert (
+            Explorer(model, recipe, scored(start="2027-01-01T00:00:00"), marks).event_marks.of_pair(5) is None
+        )
+        assert Explorer(model, recipe, scored(files=("other.parquet",)), marks).event_marks.of_pair(5) is None
+        assert Explorer(model, recipe, scored(300), marks).event_marks.of_pair(5) == "real"
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 1), (1, 1), (3, 7), (50, 60), (0, 40), (999, 1000)])
@@ -510,8 +512,8 @@ def two_kinds(n=900):
 
 
 @pytest.fixture(scope="module")
-def sorted_desk(tmp_path_factory):
-    """A model that knows two kinds, on a desk."""
+def sorted_session(tmp_path_factory):
+    """A model that knows two kinds, on a session."""
     s, q, first, second = two_kinds()
     model = CoAD(n_starts=4, epochs=60, random_state=0).fit(s, q)
     p_s, p_q = model.confidences(s, q)
@@ -529,13 +531,13 @@ def sorted_desk(tmp_path_factory):
         flag=model.decide(p_s, p_q),
     )
     with Marks(tmp_path_factory.mktemp("kinds") / "m.sqlite") as marks:
-        desk = Desk(Explorer(model, Recipe(Layout(s=("a", "b"), q=("c", "d"))), data, marks))
-        desk.base.prepare()
-        yield desk, first, second
+        session = Session(Explorer(model, Recipe(Layout(s=("a", "b"), q=("c", "d"))), data, marks))
+        session.base.prepare()
+        yield session, first, second
 
 
-def test_what_is_asked_while_events_are_being_sorted_is_answered(sorted_desk, monkeypatch):
-    base = sorted_desk[0].base
+def test_what_is_asked_while_events_are_being_sorted_is_answered(sorted_session, monkeypatch):
+    base = sorted_session[0].base
     other = Explorer(base.model, base.recipe, base.scored, base.marks, names=base.names)
     counting, answers = other.insight._numbers, []
 
@@ -550,15 +552,15 @@ def test_what_is_asked_while_events_are_being_sorted_is_answered(sorted_desk, mo
     assert [one["events"] for one in other.kinds()] == [one["events"] for one in base.kinds()]
 
 
-def test_kinds_are_found_named_filtered_and_dismissed(sorted_desk):
-    desk, first, second = sorted_desk
-    kinds = desk.base.kinds()
+def test_kinds_are_found_named_filtered_and_dismissed(sorted_session):
+    session, first, second = sorted_session
+    kinds = session.base.kinds()
     assert len(kinds) == 2
-    peak = desk.base.study.events.peak
+    peak = session.base.study.events.peak
     only = first[peak] ^ second[peak]
-    assert adjusted_rand_score(first[peak][only], np.array(desk.base.insight.kinds_of(peak))[only]) > 0.8
-    client = TestClient(make_app(desk, TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}")
-    start = dict(zip(("threshold_s", "threshold_q"), desk.base.study.start, strict=True))
+    assert adjusted_rand_score(first[peak][only], np.array(session.base.insight.kinds_of(peak))[only]) > 0.8
+    client = TestClient(make_app(session, TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}")
+    start = dict(zip(("threshold_s", "threshold_q"), session.base.study.start, strict=True))
     largest = kinds[0]
     body = {"kind": largest["kind"], "name": HOSTILE, "dismissed": False}
     named = client.post(f"/{TOKEN}/api/kind", json=body).json()["kinds"]
@@ -569,46 +571,46 @@ def test_kinds_are_found_named_filtered_and_dismissed(sorted_desk):
     table = pq.read_table(io.BytesIO(get(client, "export/events.parquet", **start).content))
     assert table["kind"].to_pylist().count(HOSTILE) == largest["events"]
     client.post(f"/{TOKEN}/api/kind", json={**body, "dismissed": True})
-    assert desk.now is not desk.base
-    left = desk.now.scored
-    assert len(left) < len(desk.base.scored)
-    events = left.events(left.flags(*desk.now.study.best(1.0)))
-    assert largest["kind"] not in desk.now.insight.kinds_of(events.peak)
-    again = Desk(desk.base)
-    again.settle()
-    assert len(again.now.scored) == len(left), "what was dismissed stays so"
+    assert session.current is not session.base
+    left = session.current.scored
+    assert len(left) < len(session.base.scored)
+    events = left.events(left.flags(*session.current.study.best(1.0)))
+    assert largest["kind"] not in session.current.insight.kinds_of(events.peak)
+    again = Session(session.base)
+    again.update()
+    assert len(again.current.scored) == len(left), "what was dismissed stays so"
     client.post(f"/{TOKEN}/api/kind", json=body)
-    assert desk.now is desk.base
+    assert session.current is session.base
 
 
 def test_dismissing_lowers_a_given_rate_as_the_model_would_and_tunes_thresholds_set_by_hand(
-    sorted_desk, tmp_path
+    sorted_session, tmp_path
 ):
-    base = sorted_desk[0].base
+    base = sorted_session[0].base
     given = base.model.at(1.0)
     given.alpha, given.alpha_ = 0.08, 0.08
     given.tune(*two_kinds()[:2])
     with Marks(tmp_path / "m.sqlite") as marks:
-        desk = Desk(Explorer(given, base.recipe, base.scored, marks))
-        desk.base.insight.prepare()
-        largest = desk.base.kinds()[0]
-        flagged = desk.base.scored.flags(*desk.base.study.start)
-        desk.note(KindNote(largest["kind"], "", True))
-        left = len(desk.now.scored)
+        session = Session(Explorer(given, base.recipe, base.scored, marks))
+        session.base.insight.prepare()
+        largest = session.base.kinds()[0]
+        flagged = session.base.scored.flags(*session.base.study.start)
+        session.note(KindNote(largest["kind"], "", True))
+        left = len(session.current.scored)
         gone = len(flagged) - left
         assert 0 < gone < flagged.sum()
         expected = 0.08 * (flagged.sum() - gone) / flagged.sum() * len(flagged) / left
-        assert desk.now.study.alpha == pytest.approx(expected)
-        assert desk.now.study.start == desk.now.study.best(1.0)
+        assert session.current.study.alpha == pytest.approx(expected)
+        assert session.current.study.start == session.current.study.best(1.0)
 
 
-def test_an_event_says_what_made_the_networks_speak(sorted_desk):
-    desk, first, second = sorted_desk
-    only = [pair for pair in desk.base.study.events.peak if first[pair] and not second[pair]]
-    why = desk.base.why(int(only[0]))
-    for side, loudest in (("s", "s: a"), ("q", "q: c")):
-        assert next(line[0] for line in why["lines"] if line[0].startswith(side)) == loudest
-    assert len(why["s"]["spoke"]) == 2
+def test_an_event_names_the_channels_that_contributed_most(sorted_session):
+    session, first, second = sorted_session
+    only = [pair for pair in session.base.study.events.peak if first[pair] and not second[pair]]
+    why = session.base.why(int(only[0]))
+    for side, largest in (("s", "s: a"), ("q", "q: c")):
+        assert next(line[0] for line in why["lines"] if line[0].startswith(side)) == largest
+    assert len(why["s"]["attribution"]) == 2
 
 
 def test_too_few_events_are_not_sorted(explorer):

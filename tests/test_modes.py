@@ -11,17 +11,19 @@ import numpy as np
 import pytest
 import torch
 from makers import rows_around_axes
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.model_selection import cross_validate
 
 import coad
 from coad import CoAD, CoincidenceModes
 from coad.exceptions import CoadWarning, FileError, InputError, NoCoincidenceWarning, NotFittedError
 from coad.learned.net_spec import NetSpec
 from coad.learned.training.model import Blueprint
-from coad.modes.inputs import Front, FrontRows, neighbours
+from coad.modes.coordinates import Coordinates, MappedRows, nearest_neighbours
 from coad.modes.objective import chance_table, joint_table, mutual_information, table_loss
 from coad.modes.roles import assign_roles, time_isolation
-from coad.modes.training import Plan, _backward, build, train_on_table, trained
+from coad.modes.training import Plan, _backward, build, train_members, train_on_table
 
 
 def random_votes(seed, n=40, k=3, members=1):
@@ -88,8 +90,8 @@ def test_roles_follow_the_size_of_the_mode_that_a_typical_row_is_in():
 
 def test_neighbours_are_the_nearest_other_rows():
     x = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
-    rows = FrontRows((x, -x), [Front.fit(x, None), Front.fit(-x, None)], None)
-    found = neighbours(rows, 2, np.random.default_rng(0))
+    rows = MappedRows((x, -x), [Coordinates.fit(x, None), Coordinates.fit(-x, None)], None)
+    found = nearest_neighbours(rows, 2, np.random.default_rng(0))
     scaled = rows.side(0, np.arange(200)).numpy()
     distance = np.linalg.norm(scaled[:, None] - scaled[None], axis=2)
     np.fill_diagonal(distance, np.inf)
@@ -100,9 +102,9 @@ def test_neighbours_are_the_nearest_other_rows():
 
 def test_one_factor_keeps_the_widths_of_columns_in_proportion():
     x = np.random.default_rng(0).normal(size=(500, 2)).astype(np.float32) * np.float32([1.0, 10.0])
-    wide = Front.fit(x, None, pooled=True).transform(x, None).std(axis=0)
+    wide = Coordinates.fit(x, None, pooled=True).transform(x, None).std(axis=0)
     assert wide[1] / wide[0] == pytest.approx(10.0, rel=0.1)
-    assert Front.fit(x, None).transform(x, None).std(axis=0) == pytest.approx([1.0, 1.0], rel=1e-4)
+    assert Coordinates.fit(x, None).transform(x, None).std(axis=0) == pytest.approx([1.0, 1.0], rel=1e-4)
 
 
 def test_a_mode_in_one_stretch_of_time_is_isolated():
@@ -222,7 +224,7 @@ def test_independent_noise_has_an_empty_catalogue(seed):
 def test_slow_inputs_that_share_nothing_are_said_to_be_slow():
     walks = np.random.default_rng(0).normal(size=(2, 1200, 4)).cumsum(axis=1)
     with pytest.warns(
-        CoadWarning, match=r"\d\d% of the coincidence is left if one input is moved in time.*--group"
+        CoadWarning, match=r"\d\d% of the coincidence survives shifting one input in time.*--group"
     ):
         CoincidenceModes(steps=80, n_starts=3, random_state=0).fit(*walks)
 
@@ -285,14 +287,28 @@ def test_data_that_cannot_work_are_refused():
 def test_members_are_the_same_however_they_are_shared_out():
     s, q, _ = rows_around_axes((150, 60))
     arrays = s.astype(np.float32), q.astype(np.float32)
-    rows = FrontRows(arrays, [Front.fit(x, None) for x in arrays], None)
+    rows = MappedRows(arrays, [Coordinates.fit(x, None) for x in arrays], None)
     spec = NetSpec((), (6,))
     both = Blueprint(spec, (4,)), Blueprint(spec, (4,))
     plan = Plan(steps=12, batch=100, rate=0.01, jitter=0.1, seed=5)
     seen = torch.ones(3, len(rows))
     one, other = (
-        trained(partial(train_on_table, rows, plan), both, [1, 2, 3], 4, seen, workers=workers, sharp=True)
+        train_members(
+            partial(train_on_table, rows, plan), both, [1, 2, 3], 4, seen, workers=workers, sharp=True
+        )
         for workers in (1, 2)
     )
     for name, value in one.state_dict().items():
         torch.testing.assert_close(other.state_dict()[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_the_score_is_fbeta_hat_and_serves_model_selection(fitted_modes):
+    det, s, q, _ = fitted_modes
+    assert det.score(s, q) == det.evaluate(s, q).fbeta_hat > 0.5
+    assert clone(det).set_params(n_modes=2).get_params()["n_modes"] == 2
+    with config_context(enable_metadata_routing=True):
+        one = CoincidenceModes(steps=40, n_starts=2, random_state=0)
+        one.set_fit_request(q=True).set_score_request(q=True)
+        found = cross_validate(one, s, cv=2, params={"q": q}, error_score="raise")
+    assert found["test_score"].shape == (2,)
+    assert (found["test_score"] > 0.3).all()

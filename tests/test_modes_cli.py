@@ -73,7 +73,7 @@ def test_the_command_prints_the_catalogue_rarest_first_and_writes_a_page(table, 
 
 
 @pytest.mark.slow
-def test_the_command_and_the_page_say_how_rows_were_looked_at(table, tmp_path):
+def test_the_command_and_the_page_say_how_rows_were_transformed(table, tmp_path):
     rows = np.loadtxt(table, delimiter=",", skiprows=1)
     path, page = tmp_path / "decades.csv", tmp_path / "page.html"
     names = table.read_text(encoding="utf-8").splitlines()[0]
@@ -81,8 +81,8 @@ def test_the_command_and_the_page_say_how_rows_were_looked_at(table, tmp_path):
     arguments = ["--s", "s*", "--q", "q*", "--out", str(tmp_path / "model"), "--page", str(page)]
     found = CliRunner().invoke(app, ["modes", str(path), *arguments])
     assert found.exit_code == 0, found.output
-    assert "looked at: s by logarithms in " in found.output
-    assert "Looked at: s by logarithms in " in page.read_text(encoding="utf-8")
+    assert "transformed: s to logarithms in " in found.output
+    assert "Transformed: s to logarithms in " in page.read_text(encoding="utf-8")
 
 
 def test_roles_set_by_hand_are_what_the_commands_use_and_files_are_still_read(table, model, tmp_path):

@@ -1,4 +1,4 @@
-"""The coordinates that both inputs share, and the gaps between modes in them."""
+"""Canonical coordinates, and the density dips between modes in them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from scipy.linalg import eigh
 import coad
 from coad import CoincidenceModes
 from coad.core.labels import f1
-from coad.modes import canonical, gaps, merging
+from coad.modes import canonical, density, merging
 from coad.modes.canonical import canonical_maps
-from coad.modes.gaps import Gaps, valley
-from coad.modes.inputs import Front, FrontRows
+from coad.modes.coordinates import Coordinates, MappedRows
+from coad.modes.density import DensityDips, dip_ratio
 from coad.modes.pipeline import find_modes
 from coad.modes.plan import Task
 
@@ -60,7 +60,7 @@ def test_canonical_directions_solve_the_eigenproblem_that_defines_them(monkeypat
     np.testing.assert_allclose(widths, r / np.sqrt(np.square(r).mean()), rtol=1e-3)
 
 
-def test_a_direction_that_tells_a_place_in_the_midst_of_the_other_input_is_kept():
+def test_a_direction_that_predicts_a_cluster_amid_the_other_input_is_kept():
     rng = np.random.default_rng(0)
     kind = np.where(rng.random(3000) < 0.04, 4, rng.integers(4, size=3000))
     corner = 5 * np.array([[1, 0], [0, 1], [-1, 0], [0, -1], [0, 0]])
@@ -93,7 +93,7 @@ def test_constant_and_repeated_columns_do_no_harm():
 
 def test_wide_inputs_are_left_as_they_are(monkeypatch):
     s, q = (scaled(x) for x in plant()[:2])
-    monkeypatch.setattr(canonical, "_MOST_COLUMNS", 10)
+    monkeypatch.setattr(canonical, "_MAX_COLUMNS", 10)
     assert canonical_maps(s, q, np.arange(len(s)) % 3 == 0) is None
 
 
@@ -101,7 +101,7 @@ def test_wide_inputs_are_left_as_they_are(monkeypatch):
 def test_a_fault_that_is_drowned_in_the_columns_is_found_and_kept_on_disk(tmp_path):
     s, q, fault = plant()
     det = CoincidenceModes(random_state=0).fit(s, q)
-    assert det.fronts_[0].factors.ndim == 2  # canonical, chosen without labels
+    assert det.coordinates_[0].factors.ndim == 2  # canonical, chosen without labels
     mode = det.predict_mode(s, q)
     pure = [k for k in np.unique(mode[mode >= 0]) if fault[mode == k].mean() > 0.5]
     hit = np.isin(mode, pure)
@@ -112,16 +112,16 @@ def test_a_fault_that_is_drowned_in_the_columns_is_found_and_kept_on_disk(tmp_pa
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_rows_are_laid_along_lines_they_had_no_part_in(seed, monkeypatch):
+def test_rows_are_projected_on_discriminants_fitted_without_them(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.repeat([0, 1, 2], [40, 30, 20]))
     rows = rng.normal(size=(90, 4)) + 3 * np.eye(4)[labels]
-    fold = rng.permutation(90) % gaps._FOLDS
+    fold = rng.permutation(90) % density._FOLDS
     seen = []
-    monkeypatch.setattr(gaps, "valley", lambda upper, lower: seen.append((upper, lower)) or 0.0)
-    Gaps(rows, np.arange(90), fold).valleys(labels, 3)
+    monkeypatch.setattr(density, "dip_ratio", lambda upper, lower: seen.append((upper, lower)) or 0.0)
+    DensityDips(rows, np.arange(90), fold).dip_ratios(labels, 3)
     slow = [
-        naive_modes.laid_out(rows, labels.tolist(), fold, i, j, 0.05) for i, j in ((0, 1), (0, 2), (1, 2))
+        naive_modes.projected(rows, labels.tolist(), fold, i, j, 0.05) for i, j in ((0, 1), (0, 2), (1, 2))
     ]
     assert len(seen) == 3
     for (upper, lower), (slow_upper, slow_lower) in zip(seen, slow, strict=True):
@@ -130,45 +130,45 @@ def test_rows_are_laid_along_lines_they_had_no_part_in(seed, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_cut_through_a_crowd_is_undone_and_a_gap_is_kept(seed):
+def test_a_split_cluster_is_merged_and_a_dip_is_kept(seed):
     rng = np.random.default_rng(seed)
-    crowd = rng.normal(size=(900, 6))
+    cluster = rng.normal(size=(900, 6))
     kind = rng.normal(size=(40, 6))
     kind[:, 1] += 7
-    rows = np.concatenate([crowd, kind])
+    rows = np.concatenate([cluster, kind])
     labels = np.where(np.arange(940) >= 900, 3, np.digitize(rows[:, 0], [-1.3, 1.3]))
     labels[::50] = -1
-    asked = Gaps.among(rows, np.arange(940), rng)
-    joined = asked.merged(labels)
+    asked = DensityDips.of(rows, np.arange(940), rng)
+    joined = asked.merge_without_dip(labels)
     assert joined.max() == 1
-    assert asked.between(joined, 0, 1) == "gap"
-    between = asked.asked(labels)
-    assert between(np.array([0, 1, 2]), np.array([3])) == "gap"
-    assert between(np.array([0]), np.array([1, 2])) == "no gap"
+    assert asked.between(joined, 0, 1) == "dip"
+    between = asked.cached_between(labels)
+    assert between(np.array([0, 1, 2]), np.array([3])) == "dip"
+    assert between(np.array([0]), np.array([1, 2])) == "no dip"
     assert np.all(joined[900:][labels[900:] >= 0] == joined[901])
     assert np.all(joined[::50] == -1)
 
 
-def test_modes_that_no_line_tells_apart_stay_and_neighbours_say_that_they_are_two():
+def test_modes_that_no_line_separates_stay_apart_by_their_neighbours():
     rng = np.random.default_rng(0)
     angle = rng.uniform(0, 2 * np.pi, 300)
     ring = 6 * np.column_stack([np.cos(angle), np.sin(angle)]) + 0.3 * rng.normal(size=(300, 2))
     rows, labels = np.concatenate([rng.normal(size=(600, 2)), ring]), np.repeat([0, 1], [600, 300])
-    asked = Gaps.among(rows, np.arange(900), rng)
-    assert np.array_equal(asked.merged(labels), labels)
-    assert np.isnan(asked.valleys(labels, 2)[0, 1])
-    assert asked.between(labels, 0, 1) == "gap"
+    asked = DensityDips.of(rows, np.arange(900), rng)
+    assert np.array_equal(asked.merge_without_dip(labels), labels)
+    assert np.isnan(asked.dip_ratios(labels, 2)[0, 1])
+    assert asked.between(labels, 0, 1) == "dip"
 
 
-def test_the_valley_of_one_crowd_is_high_and_that_of_two_is_low():
+def test_the_dip_ratio_of_one_cluster_is_high_and_that_of_two_is_low():
     for seed in range(20):
         x = np.random.default_rng(seed).normal(size=400)
-        assert valley(x[x > 1.2], x[x <= 1.2]) > gaps._NO_GAP
-        assert valley(x[:40] + 7, x[40:]) < 0.4
-    assert valley(np.zeros(5), np.zeros(5)) == 1.0  # all in one place
+        assert dip_ratio(x[x > 1.2], x[x <= 1.2]) > density._NO_DIP
+        assert dip_ratio(x[:40] + 7, x[40:]) < 0.4
+    assert dip_ratio(np.zeros(5), np.zeros(5)) == 1.0  # all in one place
 
 
-def test_modes_that_overlap_are_merged_unless_a_gap_keeps_them_apart():
+def test_modes_that_overlap_are_merged_unless_a_dip_keeps_them_apart():
     sure = np.array([[1.0, 0, 0], [0, 0.5, 0.5], [0, 0.4, 0.6], [0.6, 0.4, 0]])
     assert merging.merge_overlapping(sure, 0.04).tolist() == [0, 0, 0]
 
@@ -182,10 +182,10 @@ def test_a_mode_that_the_sample_missed_is_left_alone():
     rng = np.random.default_rng(0)
     x = np.append(rng.normal(size=(500, 1)), rng.normal(20, 1, (5, 1)), axis=0)
     labels = np.where(np.arange(505) >= 500, 2, (x[:, 0] > 1).astype(int))
-    asked = Gaps.among(x[:500], np.arange(500), rng)
-    assert asked.between(labels, 0, 2) == "unsaid"
-    assert asked.between(labels, 0, 3) == "unsaid"  # a mode without rows
-    joined = asked.merged(labels)
+    asked = DensityDips.of(x[:500], np.arange(500), rng)
+    assert asked.between(labels, 0, 2) == "unclear"
+    assert asked.between(labels, 0, 3) == "unclear"  # a mode without rows
+    joined = asked.merge_without_dip(labels)
     assert np.bincount(joined).tolist() == [500, 5]
 
 
@@ -203,7 +203,7 @@ def options(seed=0, rows=1200):
     made = {}
     for name, pair in pairs.items():
         arrays = tuple(x.astype(np.float32) for x in pair)
-        made[name] = FrontRows(arrays, [Front.fit(x, None) for x in arrays], None)
+        made[name] = MappedRows(arrays, [Coordinates.fit(x, None) for x in arrays], None)
     return made, kind
 
 

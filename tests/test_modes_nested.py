@@ -13,7 +13,7 @@ from coad.learned.net_spec import NetSpec
 from coad.learned.training.model import Blueprint
 from coad.modes import pipeline
 from coad.modes.canonical import canonical_maps
-from coad.modes.gaps import Gaps
+from coad.modes.density import DensityDips
 from coad.modes.training import PooledDuo, build
 
 
@@ -44,7 +44,7 @@ def test_a_small_centre_inside_two_rings_is_one_rare_mode(nested):
 
 
 @pytest.mark.slow
-def test_a_catalogue_whose_outputs_are_added_up_says_the_same_from_disk(nested, tmp_path):
+def test_a_catalogue_with_pooled_outputs_predicts_the_same_from_disk(nested, tmp_path):
     s, q, _, det = nested
     assert isinstance(det.duo_, PooledDuo)
     det.save(tmp_path / "model")
@@ -54,13 +54,13 @@ def test_a_catalogue_whose_outputs_are_added_up_says_the_same_from_disk(nested, 
 
 
 @pytest.mark.slow
-def test_taught_anew_the_centre_would_be_lost(monkeypatch):
+def test_trained_anew_the_centre_would_be_lost(monkeypatch):
     monkeypatch.setattr(pipeline, "_LOST", 0.0)
     s, q, kind = rings()
     assert not CoincidenceModes(random_state=1).fit(s, q).predict(s, q)[kind == 2].any()
 
 
-def test_outputs_of_one_mode_are_added_up():
+def test_outputs_of_one_mode_are_pooled():
     both = tuple(Blueprint(NetSpec(hidden=(4,)), (3,)) for _ in range(2))
     mode = np.array([0, 1, 0, -1])
     pooled = build(both, [5, 6], 4, mode=mode)
@@ -73,16 +73,16 @@ def test_outputs_of_one_mode_are_added_up():
         torch.testing.assert_close(z.softmax(-1), wanted / wanted.sum(-1, keepdim=True))
 
 
-def test_neighbours_tell_a_centre_from_its_ring_and_not_the_halves_of_a_crowd():
+def test_neighbours_tell_a_centre_from_its_ring_and_not_the_halves_of_a_cluster():
     rng = np.random.default_rng(0)
     s, q, kind = rings(0, 1200)
     rows = np.concatenate([s, q], axis=1)
-    gaps = Gaps.among(rows, np.arange(len(rows)), rng)
-    assert gaps.between(kind, 0, 2) == "gap"
-    assert gaps.between(kind, 0, 1) == "gap"
-    crowd = rng.normal(size=(600, 2))
-    inner = (np.linalg.norm(crowd, axis=1) < 1).astype(np.int64)  # no gap around it
-    assert Gaps.among(crowd, np.arange(600), rng).between(inner, 0, 1) == "unsaid"
+    gaps = DensityDips.of(rows, np.arange(len(rows)), rng)
+    assert gaps.between(kind, 0, 2) == "dip"
+    assert gaps.between(kind, 0, 1) == "dip"
+    cluster = rng.normal(size=(600, 2))
+    inner = (np.linalg.norm(cluster, axis=1) < 1).astype(np.int64)  # no gap around it
+    assert DensityDips.of(cluster, np.arange(600), rng).between(inner, 0, 1) == "unclear"
 
 
 def few_rows(rate, wild=0, n=3000):
@@ -124,13 +124,13 @@ def test_an_arc_of_a_ring_is_not_joined_with_the_centre():
     arc = 5 * np.column_stack([np.cos(angle), np.sin(angle)]) + 0.3 * rng.normal(size=(600, 2))
     rows = np.concatenate([arc, 0.5 * rng.normal(size=(60, 2))])
     labels = np.repeat([0, 1], [600, 60])
-    asked = Gaps.among(rows, np.arange(660), rng)
-    assert asked.valleys(labels, 2)[0, 1] > 0.9  # on the line there is no gap
-    np.testing.assert_array_equal(asked.merged(labels), labels)
+    asked = DensityDips.of(rows, np.arange(660), rng)
+    assert asked.dip_ratios(labels, 2)[0, 1] > 0.9  # on the line there is no gap
+    np.testing.assert_array_equal(asked.merge_without_dip(labels), labels)
 
 
 @pytest.mark.slow
-def test_a_kind_across_the_crowd_that_no_line_tells_is_kept():
+def test_a_kind_across_the_cluster_that_no_line_separates_is_kept():
     rng = np.random.default_rng(0)
     rare = rng.random(3000) < 0.06
     inputs = []

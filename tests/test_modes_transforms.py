@@ -1,4 +1,4 @@
-"""How rows are looked at: windows in few numbers, wide columns by their logarithm, codes one by one."""
+"""Transforms: window features, logarithms of columns that span decades, one-hot codes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from makers import rows_around_centres
 import coad
 from coad import CoincidenceModes
 from coad.learned.net_spec import Conv, NetSpec
-from coad.modes import estimator
-from coad.modes.codes import Codes
-from coad.modes.digest import Digest, band_edges
-from coad.modes.logs import Logs
-from coad.modes.transforms import AS_THEY_ARE, transforms_for, transforms_in_words
+from coad.modes import selection
+from coad.modes.column_transforms import LogColumns, OneHotColumns
+from coad.modes.transforms import NO_TRANSFORMS, candidate_transforms, describe_transforms
+from coad.modes.window_features import WindowFeatures, band_edges
 from coad.research.baselines.strategies import f1
 
 
@@ -36,40 +35,40 @@ def rings(seed=0, n=1200, points=64, rate=0.05):
 
 
 @pytest.mark.parametrize(("channels", "points", "shape"), [(1, 40, False), (3, 25, True), (2, 5, True)])
-def test_the_digest_is_that_of_a_slow_sum(channels, points, shape):
+def test_window_features_agree_with_a_slow_sum(channels, points, shape):
     rng = np.random.default_rng(points)
     rows = np.cumsum(rng.normal(size=(30, channels, points)), axis=2).astype(np.float32)
-    digest = Digest.fit(rows).with_shape(shape)
-    np.testing.assert_allclose(digest.width, rows.std(axis=(0, 2)), rtol=1e-5)
-    np.testing.assert_allclose(digest.within, np.median(rows.std(axis=2), axis=0), rtol=1e-5)
+    features = WindowFeatures.fit(rows).with_shape(shape)
+    np.testing.assert_allclose(features.width, rows.std(axis=(0, 2)), rtol=1e-5)
+    np.testing.assert_allclose(features.within, np.median(rows.std(axis=2), axis=0), rtol=1e-5)
     edges = band_edges(points // 2, 20)
-    stretches = min(points, 100 // channels) if shape else None
-    for row, found in zip(rows[:4], digest(rows[:4]), strict=True):
-        want = naive_modes.digest(row.tolist(), digest.width, digest.within, edges, stretches)
+    segments = min(points, 100 // channels) if shape else None
+    for row, found in zip(rows[:4], features(rows[:4]), strict=True):
+        want = naive_modes.window_features(row.tolist(), features.width, features.within, edges, segments)
         np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)
 
 
-def test_channels_that_stand_still_are_digested_to_finite_numbers():
+def test_constant_channels_have_finite_features():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(40, 3, 50)).astype(np.float32)
     rows[:, 1] = 7.0
     rows[5] = 0.0
-    assert np.isfinite(Digest.fit(rows)(rows)).all()
-    assert np.isfinite(Digest.fit(rows)(1e6 * rows)).all()
-    assert Digest.fit(rows)(rows[:, :, :3]).shape == (40, 15)  # no band of frequency in three points
+    assert np.isfinite(WindowFeatures.fit(rows)(rows)).all()
+    assert np.isfinite(WindowFeatures.fit(rows)(1e6 * rows)).all()
+    assert WindowFeatures.fit(rows)(rows[:, :, :3]).shape == (40, 15)  # no band of frequency in three points
 
 
 @pytest.mark.slow
 def test_neither_units_nor_a_wild_value_break_a_digest():
     s, q, _ = rings()
-    digest = Digest.fit(s)
+    features = WindowFeatures.fit(s)
     for unit in (1e-30, 1e-15, 1e13, 1e30):
         same = np.float32(unit) * s
-        np.testing.assert_allclose(Digest.fit(same)(same), digest(s), atol=1e-3)
+        np.testing.assert_allclose(WindowFeatures.fit(same)(same), features(s), atol=1e-3)
     det = CoincidenceModes(random_state=0, steps=60).fit(s, q)
     wild = s.copy()
     wild[:4, 0, 5] = 1e13, -1e20, 1e30, 3e38
-    assert np.isfinite(digest(wild)).all()
+    assert np.isfinite(features(wild)).all()
     assert np.isfinite(det.score_samples(wild, q)).all()
     np.testing.assert_array_equal(det.predict_mode(wild[4:], q[4:]), det.predict_mode(s[4:], q[4:]))
     CoincidenceModes(random_state=0, steps=20, n_starts=2).fit(wild, q)
@@ -98,9 +97,9 @@ def test_what_comes_at_any_place_and_phase_is_found_in_windows():
     flat = s[:, 0], q[:, 0]
     det = CoincidenceModes(random_state=0).fit(*flat)
     assert f1(fault, det.predict(*flat)) > 0.9
-    assert "s by rows as signals, level" in transforms_in_words(det.transforms_)
+    assert "s to rows as signals, level" in describe_transforms(det.transforms_)
     # Windows beside features that somebody took from the other ones already.
-    q = Digest.fit(q)(q)
+    q = WindowFeatures.fit(q)(q)
     assert f1(fault, CoincidenceModes(random_state=0).fit(s, q).predict(s, q)) > 0.9
 
 
@@ -124,25 +123,25 @@ def test_a_shape_that_always_comes_at_one_place_is_found_too(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("clear", "kept", "looked"), [(0.9, (0.5, 0.9), 1), (0.1, (0.5, 0.9), 2), (0.1, (0.9, 0.5), 2)]
+    ("clear", "kept", "fits"), [(0.9, (0.5, 0.9), 1), (0.1, (0.5, 0.9), 2), (0.1, (0.9, 0.5), 2)]
 )
-def test_every_point_is_looked_at_if_modes_are_not_clear_and_what_holds_more_is_kept(
-    monkeypatch, clear, kept, looked
+def test_windows_are_fitted_point_by_point_if_modes_are_not_clear_and_the_better_fit_is_kept(
+    monkeypatch, clear, kept, fits
 ):
-    real, found = estimator.find_modes, []
+    real, found = selection.find_modes, []
 
     def stubbed(*args):
         number, one = real(*args)
-        found.append(replace(one, kept=kept[len(found)], clear=clear))
+        found.append(replace(one, information=kept[len(found)], clarity=clear))
         return number, found[-1]
 
-    monkeypatch.setattr(estimator, "find_modes", stubbed)
+    monkeypatch.setattr(selection, "find_modes", stubbed)
     rng = np.random.default_rng(0)
     level = np.where(np.arange(400) < 120, 3.0, 0.0)[:, None, None]
     s, q = (rng.normal(size=(400, 1, 32)) + level for _ in range(2))
     det = CoincidenceModes(random_state=0, steps=60, n_starts=2).fit(s, q)
-    assert len(found) == looked
-    assert (det.transforms_ == AS_THEY_ARE) == (looked == 2 and kept[1] > kept[0])
+    assert len(found) == fits
+    assert (det.transforms_ == NO_TRANSFORMS) == (fits == 2 and kept[1] > kept[0])
     assert len(det.modes_) == 2
 
 
@@ -153,13 +152,13 @@ def test_windows_of_noise_have_no_modes_and_networks_of_ones_own_see_every_point
         warnings.simplefilter("ignore", coad.exceptions.CoadWarning)
         det = CoincidenceModes(random_state=0, steps=60).fit(s, q)
         assert len(det.modes_) == 0
-        assert det.transforms_ == AS_THEY_ARE  # every point was looked at, too
+        assert det.transforms_ == NO_TRANSFORMS  # every point was used, too
         assert (det.predict_mode(s, q) == -1).all()
         s[:200] += 3 * np.sin(np.arange(32) / 3).astype(np.float32)
         q[:200] -= 3
         own = NetSpec((Conv(4, 5, 2, 2),), (16,))
         det = CoincidenceModes(net=own, random_state=0, steps=60).fit(s, q)
-    assert det.transforms_ == AS_THEY_ARE
+    assert det.transforms_ == NO_TRANSFORMS
     assert det.blueprints_[0].source == own
     assert det.blueprints_[0].input_shape == (2, 32)
 
@@ -185,7 +184,7 @@ def test_kinds_that_differ_by_a_factor_are_found_in_columns_that_span_decades(tm
 
 
 @pytest.mark.slow
-def test_a_single_column_that_spans_decades_is_seen_by_its_logarithm():
+def test_a_single_column_that_spans_decades_is_transformed_by_its_logarithm():
     rng = np.random.default_rng(0)
     kind = rng.choice(4, 1500, p=[0.4, 0.3, 0.25, 0.05])
     s, q = (
@@ -193,7 +192,7 @@ def test_a_single_column_that_spans_decades_is_seen_by_its_logarithm():
         for order in np.array([[0, 1, 2, 3], [2, 3, 0, 1]])
     )
     det = CoincidenceModes(random_state=0).fit(s[:, None], q[:, None])
-    assert all(isinstance(step, Logs) for look in det.transforms_ for step in look)
+    assert all(isinstance(step, LogColumns) for steps in det.transforms_ for step in steps)
     assert f1(kind == 3, det.predict(s[:, None], q[:, None])) > 0.95
 
 
@@ -203,16 +202,16 @@ def test_a_speck_of_dust_among_zeros_hardly_moves_the_others():
     rows[rng.random(1000) < 0.2] = 0
     dusty = rows.copy()
     dusty[7] = 1e-20
-    np.testing.assert_allclose(Logs.fit(dusty)(dusty)[8:], Logs.fit(rows)(rows)[8:], atol=0.2)
+    np.testing.assert_allclose(LogColumns.fit(dusty)(dusty)[8:], LogColumns.fit(rows)(rows)[8:], atol=0.2)
 
 
 @pytest.mark.slow
-def test_of_many_rows_some_tell_the_look_and_all_are_scaled(monkeypatch):
-    monkeypatch.setattr("coad.modes.estimator._TRANSFORM_SAMPLE", 700)
+def test_of_many_rows_a_sample_chooses_the_transform_and_all_are_scaled(monkeypatch):
+    monkeypatch.setattr("coad.modes.selection._TRANSFORM_SAMPLE", 700)
     s, q, rare = decades(1)
     group = np.arange(len(s)) // 5
     det = CoincidenceModes(random_state=0).fit(s, q, group=group, context=group % 2)
-    assert any(isinstance(step, Logs) for step in det.transforms_[0])
+    assert any(isinstance(step, LogColumns) for step in det.transforms_[0])
     assert f1(rare, det.predict(s, q, context=group % 2)) > 0.95
 
 
@@ -222,12 +221,12 @@ def test_logarithms_are_asked_for_where_a_column_spans_decades_only():
     rows = np.column_stack(
         [wide, np.where(wide < 0.3, 0, wide), rng.exponential(size=1000), rng.normal(size=1000), wide - 0.1]
     ).astype(np.float32)
-    logs = Logs.fit(rows)
+    logs = LogColumns.fit(rows)
     assert np.isnan(logs.floor).tolist() == [False, False, True, True, True]
     np.testing.assert_allclose(logs(rows)[:, 0], np.log(rows[:, 0] + rows[:, 0].min() / 2), atol=1e-5)
     np.testing.assert_array_equal(logs(rows)[:, 2:], rows[:, 2:])
     assert np.isfinite(logs(rows)).all()
-    assert Logs.fit(rows[:, 2:]) is None
+    assert LogColumns.fit(rows[:, 2:]) is None
 
 
 @pytest.mark.slow
@@ -242,7 +241,7 @@ def test_codes_whose_order_means_nothing_tell_kinds_apart(tmp_path):
         inputs.append(np.where(rng.random((1500, 8)) < 0.75, liked[kind], any_code).astype(float))
     s, q = inputs
     det = CoincidenceModes(random_state=0).fit(s, q)
-    assert [type(step) for step in det.transforms_[0]] == [Codes]
+    assert [type(step) for step in det.transforms_[0]] == [OneHotColumns]
     assert f1(kind == 4, det.predict(s, q)) > 0.95
     det.save(tmp_path / "model")
     np.testing.assert_array_equal(coad.load(tmp_path / "model").predict(s, q), det.predict(s, q))
@@ -262,23 +261,25 @@ def test_codes_are_few_whole_numbers_of_which_none_is_nearly_all():
             np.append(rng.integers(4, size=897), [8, 8, 9]),  # thins out
         ]
     ).astype(np.float32)
-    assert [len(own) for own in Codes.fit(rows).values] == [5, 0, 0, 0, 0, 0]
-    assert Codes.fit(rows)(rows).shape == (900, 10)
-    assert Codes.fit(rows[:, 1:]) is None
-    assert Codes.fit(np.tile(rows[:, :1], 100)) is None  # 500 columns would be too many
-    assert Codes.fit(np.column_stack([rows, np.tile(rows[:, 1:2], 500)])) is not None  # others do not count
+    assert [len(own) for own in OneHotColumns.fit(rows).values] == [5, 0, 0, 0, 0, 0]
+    assert OneHotColumns.fit(rows)(rows).shape == (900, 10)
+    assert OneHotColumns.fit(rows[:, 1:]) is None
+    assert OneHotColumns.fit(np.tile(rows[:, :1], 100)) is None  # 500 columns would be too many
+    assert (
+        OneHotColumns.fit(np.column_stack([rows, np.tile(rows[:, 1:2], 500)])) is not None
+    )  # others do not count
 
 
-def test_many_columns_are_a_signal_if_neighbours_go_along():
+def test_many_columns_are_a_signal_if_neighbours_are_correlated():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(300, 90)).astype(np.float32)
     for rows, many in ((noise, 1), (noise.cumsum(axis=1), 2), (noise.cumsum(axis=1)[:, :60], 1)):
-        (looks,) = transforms_for(rows, noise, None)
-        assert len(looks) == many
+        (candidates,) = candidate_transforms(rows, noise, None)
+        assert len(candidates) == many
 
 
 @pytest.mark.slow
-def test_small_images_are_lists_of_pixels_and_large_ones_are_seen_by_convolutions(tmp_path):
+def test_small_images_are_lists_of_pixels_and_large_ones_go_to_convolutions(tmp_path):
     rng = np.random.default_rng(0)
     s, q, kind = rows_around_centres([0.4, 0.3, 0.25, 0.05], 900, (1, 6, 5), spread=2, seed=0)
     s, q = s.astype(np.float32), q.astype(np.float32)
@@ -288,18 +289,18 @@ def test_small_images_are_lists_of_pixels_and_large_ones_are_seen_by_convolution
     det.save(tmp_path / "model")
     np.testing.assert_array_equal(coad.load(tmp_path / "model").predict_mode(s, q), det.predict_mode(s, q))
     large = np.zeros((9, 1, 17, 16), dtype=np.float32)
-    assert [looks for ((looks, _),) in transforms_for(large, s[:9], None)] == [AS_THEY_ARE]
+    assert [one for ((one, _),) in candidate_transforms(large, s[:9], None)] == [NO_TRANSFORMS]
     # Small images beside windows: both become flat, or none does.
-    first, ((last, _),) = transforms_for(s, rng.normal(size=(900, 2, 30)).astype(np.float32), None)
-    looks, (pixels, digests) = first[0]
-    assert [type(step).__name__ for look in looks for step in look] == ["Pixels", "Digest"]
-    assert pixels.ndim == digests.ndim == 2
-    assert last == AS_THEY_ARE
+    first, ((last, _),) = candidate_transforms(s, rng.normal(size=(900, 2, 30)).astype(np.float32), None)
+    transforms, (pixels, features) = first[0]
+    assert [type(step).__name__ for steps in transforms for step in steps] == ["Pixels", "WindowFeatures"]
+    assert pixels.ndim == features.ndim == 2
+    assert last == NO_TRANSFORMS
 
 
 def test_the_picture_of_a_mode_shows_the_power_of_windows_too():
     from coad.modes.catalogue import Mode
-    from coad.report.figures_modes import exemplars_figure
+    from coad.report.modes_figures import exemplars_figure
 
     rng = np.random.default_rng(0)
     s, q = rng.normal(size=(200, 2, 32)), rng.normal(size=(200, 3))

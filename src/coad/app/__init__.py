@@ -1,1 +1,1 @@
-"""The explorer: scored pairs, alive, in a browser on this machine."""
+"""The explorer: scored pairs as an interactive page in a browser on this machine."""

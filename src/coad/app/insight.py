@@ -1,4 +1,4 @@
-"""Why, and what kind: the explorer's link to attributions and to kinds of events."""
+"""Attributions of single events and kinds of events, for the explorer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from coad._typing import IntArray
 from coad.exceptions import InputError
-from coad.report.gallery import UsualRows, describe, shape_kind
+from coad.report.drawings import NormalRows, describe, shape_kind
 from coad.report.model_figures import sampled
 from coad.report.study import Study
 
@@ -22,47 +22,56 @@ if TYPE_CHECKING:
 
 __all__ = ["Insight"]
 
-_LINES = 4  # channels named for each input
+#: Channels named for each input, and segments that a window is divided in to say where.
+_LINES, _SEGMENTS = 4, 10
+#: The kind of a pair that was not assigned yet; kinds are 0 and up, noise is -1.
 _UNKNOWN = -3
-_FEWEST = 16  # events that are worth sorting
-_SORTED = 3000  # events that are sorted at once
-_RESAMPLES = 8
-_STRETCH = 10  # a stretch of time is such a part of a window
+#: Events below which kinds are not worth looking for, events that are clustered at once, and resamples for stability:
+#: seconds in the background.
+_FEWEST, _SORTED, _RESAMPLES = 16, 3000, 8
 
 
 @dataclass(frozen=True)
 class _Sorted:
-    """Kinds, the name that this sorting has, and the events of each: one thing, so that nobody sees a part of it."""
+    """Kinds, a digest of their centres, and the events of each; replaced as a whole, because threads share it."""
 
     kinds: Kinds
     digest: str
     counts: tuple[int, ...]
 
     def key(self, kind: int) -> str:
-        """A name for a kind that another sorting does not share, so that notes are not mixed up."""
+        """A key for a kind that other clusterings do not have, so that notes are not mixed up."""
         return f"{self.digest}-{kind}"
 
 
 class Insight:
-    """Attributions on demand, and kinds of the flagged events once they are found."""
+    """Attributions on demand, and kinds of the flagged events once they are found.
 
-    def __init__(self, model: CoAD, study: Study, usual: UsualRows) -> None:
-        self.model, self.study, self.usual = model, study, usual
-        #: Without scaling, a network has no row that stands for "nothing there".
+    Parameters
+    ----------
+    model : CoAD
+        The model.
+    study : Study
+        The scored pairs.
+    normal : NormalRows
+        The normal range, for the drawings.
+    """
+
+    def __init__(self, model: CoAD, study: Study, normal: NormalRows) -> None:
+        self.model, self.study, self.normal = model, study, normal
+        #: Attributions need a baseline row, which unscaled inputs do not have.
         self.can_explain = model.scaler_s_ is not None
-        self._sorted: _Sorted | None = None  # set by the thread that sorts, while others ask
+        self._sorted: _Sorted | None = None
         self._kind = np.full(len(study.scored), _UNKNOWN, dtype=np.int16)
         self._lock = threading.Lock()
 
-    # Kinds.
-
     @property
     def kinds_known(self) -> bool:
-        """Whether the events have been sorted."""
+        """Whether kinds have been found."""
         return self._sorted is not None
 
     def prepare(self) -> None:
-        """Find the kinds of the events at the chosen thresholds, if there are events enough."""
+        """Find the kinds of the events at the chosen thresholds, if there are enough events."""
         from coad.events.kinds import find_kinds
 
         peaks = self.study.events.peak
@@ -78,15 +87,15 @@ class Insight:
             found, digest, tuple(int((numbers == kind).sum()) for kind in range(found.n_kinds))
         )
 
-    def part(self, kept: IntArray, study: Study, usual: UsualRows) -> Insight:
+    def part(self, kept: IntArray, study: Study, normal: NormalRows) -> Insight:
         """The same kinds for some of the pairs."""
-        other = Insight(self.model, study, usual)
+        other = Insight(self.model, study, normal)
         other._sorted = self._sorted
         other._kind = self._kind[kept]
         return other
 
     def kinds(self) -> list[dict[str, Any]]:
-        """The kinds found, each with its events and how firmly it stands."""
+        """The kinds found, each with its number of events and its stability."""
         known = self._sorted
         if known is None:
             return []
@@ -103,7 +112,7 @@ class Insight:
         ]
 
     def kinds_of(self, pairs: IntArray) -> list[str]:
-        """The kind of each pair, the strongest of an event; empty where it belongs to none."""
+        """The key of the kind of each pair; empty if it belongs to none."""
         known = self._sorted
         if known is None:
             return [""] * len(pairs)
@@ -111,7 +120,7 @@ class Insight:
         return [known.key(kind) if kind >= 0 else "" for kind in numbers.tolist()]
 
     def _numbers(self, pairs: IntArray, found: Kinds) -> IntArray:
-        """Kinds by number; pairs that were never looked at are looked at now, some thousands at a time."""
+        """The number of the kind of each pair; new pairs are assigned now, at most some thousands at a time."""
         with self._lock:
             new = pairs[self._kind[pairs] == _UNKNOWN][:_SORTED]
             if len(new):
@@ -126,10 +135,8 @@ class Insight:
         labels = None if scored.code is None else np.array(scored.contexts)[scored.code[pairs]]
         return {"s": scored.s.rows(pairs), "q": scored.q.rows(pairs), "context": labels}
 
-    # Why.
-
     def why(self, pair: int) -> dict[str, Any]:
-        """Which points of both inputs made the networks speak: drawings, and the loudest channels in words."""
+        """The contribution of each point of both inputs to the networks' outputs, and the channels with the largest."""
         if not self.can_explain:
             raise InputError(
                 "this model's inputs are not scaled, so there is nothing to compare an event with"
@@ -139,20 +146,22 @@ class Insight:
         scored = self.study.scored
         rows = self._inputs(np.array([pair]))
         names = {"s": scored.s_names, "q": scored.q_names}
-        with self._lock:  # one at a time: torch takes all cores for each
+        with self._lock:  # one at a time: each uses all cores
             found = explain(self.model, **rows, names=(scored.s_names, scored.q_names))
         answer: dict[str, Any] = {"lines": []}
         for side in "sq":
             values = getattr(found, side).values[0]
-            answer[side] = describe(rows[side][0], names[side], self.usual.of(side, pair), spoke=values)
-            answer["lines"] += _loudest(side, values, names[side])
+            answer[side] = describe(
+                rows[side][0], names[side], self.normal.of(side, pair), attribution=values
+            )
+            answer["lines"] += _largest_channels(side, values, names[side])
         return answer
 
 
-def _loudest(side: str, values: NDArray[Any], names: tuple[str, ...]) -> list[tuple[str, str, str]]:
-    """The channels that speak for an anomaly, where in time, and their share of all that does.
+def _largest_channels(side: str, values: NDArray[Any], names: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    """The channels that contribute most to an anomaly, where in time, and their share of all positive contributions.
 
-    >>> _loudest("s", np.array([3.0, -1.0, 1.0]), ("a", "b", "c"))
+    >>> _largest_channels("s", np.array([3.0, -1.0, 1.0]), ("a", "b", "c"))
     [('s: a', '', '75 %'), ('s: c', '', '25 %')]
     """
     kind = shape_kind(values.shape, names)
@@ -168,14 +177,14 @@ def _loudest(side: str, values: NDArray[Any], names: tuple[str, ...]) -> list[tu
         if total[i] <= 0:
             break
         name = names[i] if len(names) == len(total) else str(i)
-        where = "" if channels.shape[1] < 2 else _stretch(channels[i])
+        where = "" if channels.shape[1] < 2 else _largest_segment(channels[i])
         lines.append((f"{side}: {name}", where, f"{100 * total[i] / whole:.0f} %"))
     return lines
 
 
-def _stretch(values: NDArray[Any]) -> str:
-    """The stretch of a channel that speaks loudest."""
-    width = max(1, len(values) // _STRETCH)
+def _largest_segment(values: NDArray[Any]) -> str:
+    """The segment of a channel that contributes most."""
+    width = max(1, len(values) // _SEGMENTS)
     sums = np.convolve(values, np.ones(width), "valid")
     first = int(np.argmax(sums))
     return f"samples {first}–{first + width - 1}"

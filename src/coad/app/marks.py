@@ -1,7 +1,7 @@
-"""A person's marks on events (real, not real, known) and names of kinds, in a SQLite file that outlives a crash.
+"""A person's marks on events (real, not real, known) and names of kinds, in a SQLite file.
 
-Every mark is on disk before it is confirmed. Several explorers may use one file at a time: SQLite
-orders their writes, and each sees the others' marks at its next look.
+Every mark is on disk before it is confirmed, so none is lost in a crash. Several explorers may use one file at a time:
+SQLite orders their writes, and each reads the others' marks at its next request.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ CREATE TABLE IF NOT EXISTS kinds (kind TEXT PRIMARY KEY, name TEXT NOT NULL, dis
 
 @dataclass(frozen=True)
 class Mark:
-    """What somebody said about one pair: the strongest of an event, by its file and rows."""
+    """A verdict on one pair, the strongest of an event, identified by its file and rows."""
 
     file: str
     first_row: int
     last_row: int
-    time: str  # of the pair, so that a mark is not taken for one of other data; empty if it has none
+    time: str  # of the pair, so that marks of other data are told apart; empty if it has none
     verdict: str
     marked_at: str = ""
 
 
 @dataclass(frozen=True)
 class KindNote:
-    """What somebody called a kind of event, and whether it is of no interest."""
+    """The name of a kind of event, and whether it is dismissed."""
 
     kind: str
     name: str
@@ -53,7 +53,7 @@ class KindNote:
 
 
 class Marks:
-    """The marks in a file, which is made if it is not there.
+    """The marks in a file, which is created if it does not exist.
 
     >>> import tempfile
     >>> with Marks(Path(tempfile.mkdtemp()) / "marks.sqlite") as marks:
@@ -119,12 +119,12 @@ class Marks:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._base.close()
 
     def put(self, mark: Mark) -> None:
-        """Keep a mark in place of an older one of the same pair; it is on disk when this returns."""
+        """Save a mark, replacing an older one of the same pair; on disk when this returns."""
         if mark.verdict not in VERDICTS:
             raise InputError(f"a mark is one of {', '.join(VERDICTS)}, not {mark.verdict!r}")
         now = mark.marked_at or datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -133,7 +133,7 @@ class Marks:
             self._base.execute("INSERT OR REPLACE INTO marks VALUES (?, ?, ?, ?, ?, ?)", values)
 
     def remove(self, file: str, first_row: int, last_row: int) -> None:
-        """Take a mark back."""
+        """Remove a mark."""
         with self._lock, self._writing():
             self._base.execute(
                 "DELETE FROM marks WHERE file = ? AND first_row = ? AND last_row = ?",
@@ -160,14 +160,14 @@ class Marks:
         return pa.table(columns)
 
     def note_kind(self, note: KindNote) -> None:
-        """Keep the name of a kind, and whether it is dismissed."""
+        """Save the name of a kind, and whether it is dismissed."""
         with self._lock, self._writing():
             self._base.execute(
                 "INSERT OR REPLACE INTO kinds VALUES (?, ?, ?)", (note.kind, note.name, int(note.dismissed))
             )
 
     def kinds(self) -> dict[str, KindNote]:
-        """What was said about kinds."""
+        """The notes on kinds, by their key."""
         with self._lock:
             rows = self._base.execute("SELECT kind, name, dismissed FROM kinds").fetchall()
         return {kind: KindNote(kind, name, bool(dismissed)) for kind, name, dismissed in rows}

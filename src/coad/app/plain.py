@@ -1,4 +1,4 @@
-"""Answers as values that JSON has."""
+"""Values that JSON can hold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["plain"]
 
 
 def plain(answer: dict[str, Any]) -> dict[str, Any]:
-    """The same with arrays as lists and infinity as a word; a value that is not a number becomes none.
+    """The same with arrays as lists, infinity as "inf" and NaN as None.
 
     >>> plain({"beta": math.inf, "counts": np.arange(2)})
     {'beta': 'inf', 'counts': [0, 1]}

@@ -16,7 +16,7 @@ import numpy as np
 from coad.exceptions import CoadError, InputError
 
 if TYPE_CHECKING:
-    from coad.app.state import Explorer
+    from coad.app.explorer import Explorer
 
 __all__ = ["bound_socket", "get_ready", "serve"]
 
@@ -24,7 +24,7 @@ HOST = "127.0.0.1"
 
 
 def bound_socket(port: int = 0) -> socket.socket:
-    """A listening socket on this machine's own address, where no other machine can reach it."""
+    """A listening socket on the loopback address; port 0 chooses a free one."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -41,7 +41,7 @@ def bound_socket(port: int = 0) -> socket.socket:
 
 
 def get_ready() -> None:
-    """Refuse at once where a package is missing; load the slow ones in the background, while rows are scored."""
+    """Check that all packages are there, and start to load the slow ones in the background."""
     for name in ("fastapi", "uvicorn", "plotly"):
         if find_spec(name) is None:
             raise CoadError(f"the explorer needs {name}: pip install 'coad[app]'")
@@ -61,23 +61,23 @@ def _load() -> None:
 def serve(
     explorer: Explorer, listening: socket.socket, *, open_browser: bool, say: Callable[[str], None]
 ) -> None:
-    """Serve until interrupted; the address with its token goes to ``say``."""
+    """Serve until interrupted; ``say`` is called with the address, which has the token, and the file of marks."""
     import uvicorn
 
-    from coad.app.desk import Desk
     from coad.app.server import make_app
+    from coad.app.session import Session
 
-    desk = Desk(explorer)
+    session = Session(explorer)
     token = secrets.token_urlsafe(18)
     port = int(listening.getsockname()[1])
     address = f"http://{HOST}:{port}/{token}/"
     config = uvicorn.Config(
-        make_app(desk, token, port), log_level="warning", access_log=False, lifespan="off"
+        make_app(session, token, port), log_level="warning", access_log=False, lifespan="off"
     )
     say(f"explorer: {address}")
     say(f"marks: {explorer.marks.path}; Ctrl-C ends")
     sys.stdout.flush()
-    desk.begin()
+    session.begin()
     if open_browser:
         threading.Timer(0.3, _open, [address]).start()
     try:

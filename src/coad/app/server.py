@@ -1,7 +1,7 @@
-"""The explorer's web service: one page, its data and its exports, for whoever has the address with its token.
+"""The explorer's web service: one page, its data and its exports, under an address with a secret token.
 
-It answers only to this machine's own names (so that a page elsewhere cannot reach it by rebinding
-a name), serves nothing but its own few files, and loads nothing from the network.
+It answers to the names of this machine only (against DNS rebinding), serves only its own files, and loads nothing from
+the network.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import BaseModel, ConfigDict
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from coad.app.desk import Desk
 from coad.app.marks import KindNote
+from coad.app.session import Session
 from coad.app.view import View
 from coad.exceptions import CoadError, FileError
-from coad.report.model_page import COMMON_STYLE
+from coad.report.page_assets import COMMON_STYLE
 
 __all__ = ["make_app"]
 
@@ -38,7 +38,7 @@ _HEADERS = {
 
 
 class MarkBody(BaseModel):
-    """A mark as the page sends it; no verdict takes the event's mark back."""
+    """A mark as the page sends it; without a verdict, the marks of the event are removed."""
 
     model_config = ConfigDict(extra="forbid")
     pair: int
@@ -57,7 +57,7 @@ class KindBody(BaseModel):
 
 
 class LookQuery(BaseModel):
-    """Where the sliders and filters stand, as the page sends it; ``tune`` asks for the best thresholds."""
+    """The sliders and filters as the page sends them; ``tune`` asks for the best thresholds."""
 
     model_config = ConfigDict(extra="forbid")
     threshold_s: float = 0.5
@@ -74,15 +74,25 @@ class LookQuery(BaseModel):
     tune: bool = False
 
     def view(self) -> View:
-        """The same for the explorer."""
+        """The same as a checked :class:`View`."""
         return View(**self.model_dump(exclude={"tune"})).check()
 
 
 Looked = Annotated[LookQuery, Query()]
 
 
-def make_app(desk: Desk, token: str, port: int) -> FastAPI:
-    """The service; everything is under ``/token/``."""
+def make_app(session: Session, token: str, port: int) -> FastAPI:
+    """The web service.
+
+    Parameters
+    ----------
+    session : Session
+        The current explorer.
+    token : str
+        Everything is under ``/token/``.
+    port : int
+        Part of the only host names that are answered.
+    """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     own = _own_files()
 
@@ -104,48 +114,46 @@ def make_app(desk: Desk, token: str, port: int) -> FastAPI:
 
     @app.get("/api/start")
     def _start() -> Response:
-        return _json(desk.now.overview())
+        return _json(session.current.overview())
 
     @app.get("/api/look")
     def _look(asked: Looked) -> Response:
-        return _json(desk.now.look(asked.view(), tune=asked.tune))
+        return _json(session.current.look(asked.view(), tune=asked.tune))
 
     @app.get("/api/surface")
     def _surface(beta: float) -> Response:
-        return _json(desk.now.surface(beta))
+        return _json(session.current.surface(beta))
 
     @app.get("/api/more")
     def _more() -> Response:
-        return _json(desk.now.more())
+        return _json(session.current.more())
 
     @app.get("/api/event/{pair}")
     def _event(pair: int, threshold_s: float, threshold_q: float) -> Response:
-        return _json(desk.now.event(pair, View(threshold_s, threshold_q).check()))
+        return _json(session.current.event(pair, View(threshold_s, threshold_q).check()))
 
     @app.get("/api/why/{pair}")
     def _why(pair: int) -> Response:
-        return _json(desk.now.why(pair))
+        return _json(session.current.why(pair))
 
     @app.post("/api/mark")
     def _mark(body: MarkBody) -> Response:
-        view = View(body.threshold_s, body.threshold_q).check()
-        if body.verdict is None:
-            desk.now.unmark_event(body.pair, view)
-        else:
-            desk.now.mark(body.pair, body.verdict)
+        session.current.mark(body.pair, body.verdict, View(body.threshold_s, body.threshold_q).check())
         return _json({"kept": True})
 
     @app.post("/api/kind")
     def _kind(body: KindBody) -> Response:
-        desk.note(KindNote(body.kind[:200], body.name[:200], body.dismissed))
-        return _json({"kinds": desk.now.kinds()})
+        session.note(KindNote(body.kind[:200], body.name[:200], body.dismissed))
+        return _json({"kinds": session.current.kinds()})
 
     @app.get("/export/{name}")
     def _export(name: str, asked: Looked) -> Response:
         what, _, form = name.partition(".")
         if what not in ("events", "marks") or form not in ("csv", "parquet"):
             return PlainTextResponse("there are events and marks, as .csv and .parquet", 404)
-        table = desk.now.marks.table() if what == "marks" else desk.now.events_table(asked.view())
+        table = (
+            session.current.marks.table() if what == "marks" else session.current.events_table(asked.view())
+        )
         return Response(
             _as_bytes(table, form),
             media_type="text/csv; charset=utf-8" if form == "csv" else "application/octet-stream",
@@ -157,7 +165,7 @@ def make_app(desk: Desk, token: str, port: int) -> FastAPI:
 
 
 class Guard:
-    """Lets through what has the token and names this machine; everything else gets a plain refusal."""
+    """Refuses requests without the token, or with another host name."""
 
     def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
         self.app, self.token = app, token

@@ -1,4 +1,4 @@
-"""Where the sliders and filters of the explorer stand."""
+"""The state of the explorer's sliders and filters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SORTS = ("strongest", "latest", "longest", "random")
 
 @dataclass(frozen=True)
 class View:
-    """Where the sliders and filters stand."""
+    """The state of the sliders and filters; ``show`` is "events", or "s" or "q" for anomalies in one input alone."""
 
     threshold_s: float
     threshold_q: float
@@ -27,11 +27,11 @@ class View:
     kind: str = ""
     mark: str = ""
     sort: str = "strongest"
-    show: str = "events"  # or "s", "q": what one input alone finds odd
+    show: str = "events"
     page: int = 0
 
     def check(self) -> View:
-        """Refuse what no slider can send."""
+        """This view, or an error for values that no slider can send."""
         check_beta(self.beta)
         for name in ("threshold_s", "threshold_q"):
             if math.isnan(getattr(self, name)):

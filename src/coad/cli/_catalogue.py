@@ -28,7 +28,7 @@ def show_catalogue(found: ModeTable, p_value: float, reason: str = "") -> None:
                 percent(mode.size),
                 number(mode.precision_hat, 2),
                 percent(mode.support),
-                mode.p_in_words,
+                mode.p_value_text,
                 number(mode.stability, 2),
             )
             for mode in found

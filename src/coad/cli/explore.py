@@ -48,7 +48,7 @@ def explore(
     listening = bound_socket(port)
     detector, recipe = load_detector(model)
     with Marks(marks_beside(model) if marks is None else marks) as kept:
-        from coad.app.state import Explorer
+        from coad.app.explorer import Explorer
         from coad.report.data import read_scored
 
         with notes(), progress("scoring", total_rows(source)) as advance:

@@ -32,7 +32,7 @@ def modes(
     from coad.cli._options import notes
     from coad.cli._progress import on_terminal
     from coad.exceptions import NoCoincidenceWarning
-    from coad.modes.transforms import transforms_in_words
+    from coad.modes.transforms import describe_transforms
     from coad.workflows.fitting import Training
     from coad.workflows.modes import fit_modes_files
 
@@ -49,7 +49,7 @@ def modes(
     )
 
     def write_page(model: CoincidenceModes, pairs: Pairs) -> None:
-        from coad.report.page_modes import write_modes_page
+        from coad.report.modes_page import write_modes_page
 
         if page is not None:
             write_modes_page(model, pairs, page)
@@ -69,7 +69,7 @@ def modes(
     out(report.summary)
     out(f"s: {', '.join(used.s)}\nq: {', '.join(used.q)}")
     show_catalogue(model.modes_, model.p_value_, model.reason_)
-    words = transforms_in_words(model.transforms_)
+    words = describe_transforms(model.transforms_)
     if words and model.modes_:
         out(words)
     if page is not None:

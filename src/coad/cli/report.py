@@ -34,7 +34,7 @@ def report(
     from coad.data.atomic import check_writable
     from coad.exceptions import InputError
     from coad.report.data import read_scored
-    from coad.report.model_report import write_model_report
+    from coad.report.model_page import write_model_report
     from coad.report.words import verdict
     from coad.workflows.model_folder import load_detector
 

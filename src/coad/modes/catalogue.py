@@ -15,10 +15,11 @@ from coad.modes.consensus import joint_counts, stability_of
 from coad.modes.evidence import mode_p_values
 from coad.modes.roles import Role
 
-__all__ = ["STABLE", "Mode", "ModeTable", "describe"]
+__all__ = ["STABLE", "Mode", "ModeTable", "mode_statistics"]
 
+#: Exemplars kept of each mode: enough for two rows of pictures.
 _EXEMPLARS = 8
-#: A mode of this stability comes back.
+#: Stability from which most members reproduce a mode.
 STABLE = 0.5
 
 
@@ -26,10 +27,24 @@ STABLE = 0.5
 class Mode:
     """One coincident mode.
 
-    ``size`` is the part of the rows that is in it, ``precision_hat`` P̂ of its own p_s and
-    p_q, ``support`` the part of the rows that it explains beyond chance (TP), ``p_value`` how
-    likely its joint votes are by chance, ``stability`` how well it comes back over members,
-    ``exemplars`` row numbers of the fit, the surest first.
+    Parameters
+    ----------
+    mode : int
+        Its number, the column of :meth:`CoincidenceModes.evidence`.
+    size, rows : float, int
+        Its rows in the fit, as a fraction and as a count.
+    precision_hat : float
+        P̂ of the mode: the fraction of its joint rows not explained by chance.
+    support : float
+        TP of the mode: the fraction of all rows that it explains beyond chance.
+    p_value : float
+        Hypergeometric p-value of its joint votes on held-out rows.
+    stability : float
+        Mean overlap (Jaccard) with its counterpart in each ensemble member, 0 to 1.
+    role, reason : str
+        "regime", "rare" or "ignore", and why.
+    exemplars : tuple of int
+        Rows of the fit with the most evidence, in falling order.
     """
 
     mode: int
@@ -44,13 +59,13 @@ class Mode:
     exemplars: tuple[int, ...]
 
     @property
-    def p_in_words(self) -> str:
-        """The p-value for a person: what is too small for a float is not 0."""
+    def p_value_text(self) -> str:
+        """The p-value as text; one too small for a float is not printed as 0."""
         return f"{self.p_value:.1g}" if self.p_value > 0 else "<1e-300"
 
 
 class ModeTable(tuple[Mode, ...]):
-    """The modes, rare ones first and each by size; prints as a table.
+    """The modes, rare ones first, then by size; prints as a table.
 
     >>> ModeTable()
     no coincident modes
@@ -60,25 +75,25 @@ class ModeTable(tuple[Mode, ...]):
 
     @classmethod
     def rarest_first(cls, modes: Iterable[Mode]) -> ModeTable:
-        """A rare kind of many regimes may be larger than each of them: what is called rare comes first."""
+        """The modes sorted: rare ones first (they may be larger than a regime), then by size."""
         return cls(sorted(modes, key=lambda mode: (mode.role != "rare", mode.size)))
 
     @property
     def rare(self) -> ModeTable:
-        """Those with the role rare."""
+        """The modes with the role "rare"."""
         return ModeTable(mode for mode in self if mode.role == "rare")
 
     @property
     def unstable(self) -> ModeTable:
-        """Those that fewer than half of the networks have by themselves."""
+        """The modes with a stability below ``STABLE``."""
         return ModeTable(mode for mode in self if mode.stability < STABLE)
 
     def columns(self) -> dict[str, list[Any]]:
-        """The table by columns, for ``pandas.DataFrame`` and others."""
+        """The table as a dict of columns, for ``pandas.DataFrame``."""
         return {name: [getattr(mode, name) for mode in self] for name in Mode.__dataclass_fields__}
 
     def with_role(self, number: int, role: Role) -> ModeTable:
-        """The table with another role for one mode."""
+        """The table with another role for mode ``number``."""
         return ModeTable(
             replace(mode, role=role, reason="set by hand") if mode.mode == number else mode for mode in self
         )
@@ -92,22 +107,22 @@ class ModeTable(tuple[Mode, ...]):
             return "no coincident modes"
         lines = ["mode    size      P̂  support   p-value  stability  role    because"]
         lines += [
-            f"{m.mode:4d}  {m.size:6.2%}  {m.precision_hat:5.2f}  {m.support:7.2%}  {m.p_in_words:>8}  "
+            f"{m.mode:4d}  {m.size:6.2%}  {m.precision_hat:5.2f}  {m.support:7.2%}  {m.p_value_text:>8}  "
             f"{m.stability:9.2f}  {m.role:<6}  {m.reason}"
             for m in self
         ]
         return "\n".join(lines)
 
 
-def describe(
+def mode_statistics(
     a: FloatArray,
     b: FloatArray,
     labels: IntArray,
-    sure: FloatArray,
+    evidence: FloatArray,
     members: list[tuple[IntArray, IntArray]],
     codes: IntArray | None,
 ) -> list[Mode]:
-    """Modes 0 to K−1, from held-out responsibilities ``a`` and ``b`` (n, K); none has a role yet."""
+    """Modes 0 to K−1 with their statistics, from held-out outputs ``a`` and ``b`` (n, K); roles are assigned later."""
     k = a.shape[1]
     chance = mode_p_values(joint_counts(a.argmax(1), b.argmax(1), k))
     found = []
@@ -116,7 +131,7 @@ def describe(
             moments = Moments.of(np.clip(a[:, mode], 0, 1), np.clip(b[:, mode], 0, 1), codes)
             precision, support = float(precision_hat(moments)), float(true_positive_fraction(moments))
         own = np.flatnonzero(labels == mode)
-        best = own[np.argsort(-sure[own, mode], kind="stable")[:_EXEMPLARS]]
+        best = own[np.argsort(-evidence[own, mode], kind="stable")[:_EXEMPLARS]]
         found.append(
             Mode(
                 mode=mode,

@@ -1,4 +1,4 @@
-"""What a catalogue cannot be made from, said clearly."""
+"""Checks of the settings and of the inputs, with errors and warnings that say what to do."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ __all__ = [
     "warn_of_batch",
     "warn_of_columns",
     "warn_of_copies",
-    "warn_of_slowness",
+    "warn_of_drift",
 ]
 
-ROWS_A_MODE = 20
-MOST_MODES = 40
-_FEW = 8
-#: From this part of the coincidence on that is left after one input is moved in time, it is said.
+#: Rows that a mode needs to be learned, and the default number of modes to start with: more cost time, few data have more.
+ROWS_PER_MODE, DEFAULT_MODES = 20, 40
+#: Rows of the smallest mode that a batch should hold.
+_MIN_BATCH_ROWS = 8
+#: Share of the coincidence that survives a shift in time from which a warning is given; noise stays below.
 _SLOW = 0.2
+#: Rows that copies are looked for in.
 _SAMPLE = 4000
 _TINY = 1e-300
-#: Each setting that is a number: the least and the most that it may be, and whether it is a whole one.
+#: Each numeric setting, its range, and whether it is a whole number.
 _SETTINGS: tuple[tuple[str, float, float, bool], ...] = (
     ("max_rare", _TINY, 0.5, False),
     ("smallest", _TINY, 0.5, False),
@@ -50,7 +52,7 @@ _OPTIONAL = ("n_modes", "steps", "batch_size", "micro_batch", "jitter")
 
 
 def checked_modes(model: CoincidenceModes, n: int) -> int:
-    """How many modes to start with; the other settings are checked with it."""
+    """The number of modes to start with, after a check of all settings."""
     for name, low, high, whole in _SETTINGS:
         value = getattr(model, name)
         if value is None and name in _OPTIONAL:
@@ -70,23 +72,23 @@ def checked_modes(model: CoincidenceModes, n: int) -> int:
                 f"{name} must be a {'whole ' if whole else ''}number of {least}{most}, not {value!r}"
             )
     if model.n_modes is None:
-        return min(MOST_MODES, n // ROWS_A_MODE)
+        return min(DEFAULT_MODES, n // ROWS_PER_MODE)
     k = int(model.n_modes)
     if k < 2:
         raise InputError(
             f"n_modes = {model.n_modes!r}: at least 2 modes are needed, for one mode holds every row; "
             "leave it out to have it chosen"
         )
-    if n < k * ROWS_A_MODE:
+    if n < k * ROWS_PER_MODE:
         raise InputError(
-            f"{n:,} rows are too few for {k} modes, which need {ROWS_A_MODE} each; "
-            f"give at least {k * ROWS_A_MODE:,} rows or n_modes of {n // ROWS_A_MODE} or fewer"
+            f"{n:,} rows are too few for {k} modes, which need {ROWS_PER_MODE} each; "
+            f"give at least {k * ROWS_PER_MODE:,} rows or n_modes of {n // ROWS_PER_MODE} or fewer"
         )
     return k
 
 
 def reject_unique(labels: NDArray[Any] | None) -> None:
-    """A context that is another one in (almost) every row leaves nothing to compare."""
+    """Refuse a context with a different value in almost every row."""
     if labels is None:
         return
     distinct = len(np.unique(labels))
@@ -98,20 +100,20 @@ def reject_unique(labels: NDArray[Any] | None) -> None:
 
 
 def warn_of_columns(rows: NDArray[np.float32], name: str, known: Sequence[str] | None = None) -> None:
-    """Name columns that tell nothing: constant ones, and copies of another; ``known`` are their names, if they have some."""
+    """Warn of constant and repeated columns; ``known`` are their names, if they have some."""
     if rows.ndim != 2 or rows.shape[1] < 2:
         return
     some = rows[:: max(1, len(rows) // 20_000)]
-    still = np.flatnonzero((some == some[:1]).all(0) & (rows == rows[:1]).all(0))
+    constant = np.flatnonzero((some == some[:1]).all(0) & (rows == rows[:1]).all(0))
     _, first, inverse = np.unique(some, axis=1, return_index=True, return_inverse=True)
-    copies = np.setdiff1d(np.flatnonzero(first[inverse.reshape(-1)] != np.arange(rows.shape[1])), still)
-    first_still, first_copy = (
+    copies = np.setdiff1d(np.flatnonzero(first[inverse.reshape(-1)] != np.arange(rows.shape[1])), constant)
+    first_constant, first_copy = (
         "" if not len(found) else str(found[0]) if known is None else repr(known[found[0]])
-        for found in (still, copies)
+        for found in (constant, copies)
     )
-    if len(still):
+    if len(constant):
         warnings.warn(
-            f"{name} has {len(still)} constant column{'s' * (len(still) > 1)} (first: {first_still}); they tell nothing",
+            f"{name} has {len(constant)} constant column{'s' * (len(constant) > 1)} (first: {first_constant}); they carry no information",
             CoadWarning,
             stacklevel=4,
         )
@@ -124,9 +126,9 @@ def warn_of_columns(rows: NDArray[np.float32], name: str, known: Sequence[str] |
 
 
 def warn_of_copies(rows_s: NDArray[np.float32], rows_q: NDArray[np.float32]) -> None:
-    """The same measurement on both sides is no coincidence: copies raise, what is a function of the other input is said.
+    """Refuse equal inputs; warn if one input is a function of the other.
 
-    Asked are linear functions of all columns, and rising or falling functions of single ones.
+    Tested are linear functions of all columns, and monotonic functions of single columns.
     """
     if rows_s.shape == rows_q.shape and np.array_equal(rows_s, rows_q):
         raise InputError(
@@ -136,10 +138,10 @@ def warn_of_copies(rows_s: NDArray[np.float32], rows_q: NDArray[np.float32]) -> 
     step = max(1, len(rows_s) // _SAMPLE)
     s, q = (x[::step].reshape(len(x[::step]), -1).astype(np.float64) for x in (rows_s, rows_q))
     for known, other, names in ((s, q, ("s", "q")), (q, s, ("q", "s"))):
-        if _linear(known, other) or _ordered(known, other):
+        if _linear(known, other) or _monotonic(known, other):
             warnings.warn(
-                f"{names[0]} determines {names[1]} exactly, so every mode is certain and the catalogue only "
-                "cuts up what is the same on both sides; leave out the columns that both inputs share",
+                f"{names[0]} determines {names[1]} exactly, so every mode is certain and coincidence "
+                "means nothing; leave out the columns that both inputs share",
                 CoadWarning,
                 stacklevel=4,
             )
@@ -147,7 +149,7 @@ def warn_of_copies(rows_s: NDArray[np.float32], rows_q: NDArray[np.float32]) -> 
 
 
 def _linear(known: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
-    """Whether all columns of the other input are linear functions of these; not asked of few rows."""
+    """Whether all columns of the other input are linear functions of these; False if there are few rows."""
     if known.shape[1] > _SAMPLE // 8 or len(known) < 4 * known.shape[1]:
         return False
     design = np.column_stack([np.ones(len(known)), _standard(known)])
@@ -156,11 +158,11 @@ def _linear(known: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
     return bool(np.square(left).sum() < 1e-6 * max(float(np.square(target).sum()), 1e-30))
 
 
-def _ordered(known: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
-    """Whether each column of the other input puts the rows in the order, or the reverse, of one of these.
+def _monotonic(known: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+    """Whether each column of the other input is a monotonic function of one of these.
 
     >>> x = np.random.default_rng(0).normal(size=(50, 2))
-    >>> _ordered(x, np.exp(x)), _ordered(x, x.sum(1, keepdims=True))
+    >>> _monotonic(x, np.exp(x)), _monotonic(x, x.sum(1, keepdims=True))
     (True, False)
     """
     few = _SAMPLE // 8
@@ -168,19 +170,19 @@ def _ordered(known: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
     varying = ranks[1][:, ranks[1].any(axis=0)]
     if not varying.size:
         return False
-    # Column by column, so that the first one that is new ends it.
+    # Column by column, so that the first that is not ends it.
     return all(np.abs(ranks[0].T @ column).max() > (1 - 1e-6) * len(column) for column in varying.T)
 
 
 def _standard(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    spread = x.std(axis=0)
-    return np.asarray((x - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+    width = x.std(axis=0)
+    return np.asarray((x - x.mean(axis=0)) / np.where(width > 0, width, 1.0))
 
 
 def warn_of_batch(batch: int, n: int, smallest: float) -> None:
-    """Warn, with the number, if batches hold too few rows of the rarest mode wanted."""
-    if batch < n and batch * smallest < _FEW:
-        wanted = math.ceil(_FEW / smallest)
+    """Warn if batches hold too few rows of the smallest mode wanted."""
+    if batch < n and batch * smallest < _MIN_BATCH_ROWS:
+        wanted = math.ceil(_MIN_BATCH_ROWS / smallest)
         warnings.warn(
             f"a batch of {batch:,} rows holds about {batch * smallest:.1f} rows of a mode of {smallest:.3g}; "
             f"to find modes that rare, use batch_size of {wanted:,} or more",
@@ -189,18 +191,18 @@ def warn_of_batch(batch: int, n: int, smallest: float) -> None:
         )
 
 
-def warn_of_slowness(slow: float, *, grouped: bool) -> None:
-    """Warn if much of the coincidence outlives moving one input in time."""
+def warn_of_drift(slow: float, *, grouped: bool) -> None:
+    """Warn if much of the coincidence survives shifting one input in time."""
     if slow < _SLOW:
         return
     cure = (
         ""
         if grouped
-        else "; give the run or day of each row as group (files: --group), so that whole stretches are held out"
+        else "; give the run or day of each row as group (files: --group), so that whole runs are held out"
     )
     warnings.warn(
-        f"rows that follow each other are alike, and {slow:.0%} of the coincidence is left if one input is moved in "
-        f"time: modes may be stretches of a slow drift, and p-values are too small{cure}",
+        f"{slow:.0%} of the coincidence survives shifting one input in time, because consecutive rows are correlated: "
+        f"modes may be stretches of a slow drift, and p-values are too small{cure}",
         CoadWarning,
         stacklevel=3,
     )

@@ -1,13 +1,11 @@
-"""From K outputs of several members to one labelling of the rows.
+"""From the K outputs of several ensemble members to one labelling of the rows.
 
-Two rows are alike if the members put them together *in both inputs at once*; groups of rows
-that are alike are candidates (:func:`alike`, :func:`groups`). Which of them are coincidences is asked in
-:mod:`coad.modes.evidence`, and which are one in :mod:`coad.modes.merging`.
+Rows that the members put in the same output *in both inputs* are grouped (:func:`coassociation`,
+:func:`linkage_groups`). :mod:`coad.modes.evidence` tests which groups are coincident, and :mod:`coad.modes.merging`
+decides which groups are one mode.
 
-The posterior of a row combines its inputs: ``a_k b_k / π_k`` is what the pair says for mode k against
-chance. Its sum over k is how many times likelier the pair is than a pairing of strangers; where
-it is below ``DISAGREE`` the inputs contradict each other. (Below 1 would be too strict: with one mode of
-97 %, confidences of 0.99 and 0.96 already give 0.99.)
+The evidence of a pair for mode k is ``a_k b_k / π_k``, where a and b are the outputs for s and q and π_k is the mode's
+size. Its sum over k is the likelihood ratio of the pair against a random pairing.
 """
 
 from __future__ import annotations
@@ -22,29 +20,32 @@ from coad._typing import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "DISAGREE",
-    "agreed",
-    "clearest",
+    "agreement_by_mode",
     "coassociation",
     "compact",
-    "groups",
-    "joining",
+    "drop_unclear",
+    "group_similarity",
     "joint_counts",
+    "linkage_groups",
     "log_coincidence_ratio",
-    "matched",
-    "merged_into",
-    "nearness",
-    "part_of_rows",
-    "posterior",
-    "relabelled",
+    "log_pair_evidence",
+    "match_outputs",
+    "merged_modes",
+    "mode_sizes",
+    "pair_evidence",
+    "pooling_matrix",
+    "posterior_labels",
     "renumbered",
     "stability_of",
 ]
 
+#: Pairs with a likelihood ratio below this contradict each other. 1 would be too strict: with one mode of 97 % of the
+#: rows, confidences of 0.99 and 0.96 already give 0.99.
 DISAGREE = 0.5
 
 
-def matched(a: FloatArray, b: FloatArray) -> FloatArray:
-    """``b`` (members, n, K) with its columns put in the order of ``a``'s, by assignment on the table."""
+def match_outputs(a: FloatArray, b: FloatArray) -> FloatArray:
+    """``b`` (members, n, K) with its outputs in the order of ``a``'s: the assignment with the most joint weight."""
     out = np.empty_like(b)
     for m in range(len(a)):
         table = a[m].T @ b[m]
@@ -52,10 +53,20 @@ def matched(a: FloatArray, b: FloatArray) -> FloatArray:
     return out
 
 
-def posterior(a: FloatArray, b: FloatArray, size: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Evidence ``a_k b_k / π_k`` of each row for each mode, and its sum: how well the inputs fit together."""
+def pair_evidence(a: FloatArray, b: FloatArray, size: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Evidence ``a_k b_k / π_k`` of each row for each mode (n, K), and its sum over modes (n,)."""
     evidence = a * b / np.maximum(size, 1e-6)
     return evidence, evidence.sum(-1)
+
+
+def log_pair_evidence(a: FloatArray, b: FloatArray, size: FloatArray) -> FloatArray:
+    """ln(a_k b_k / π_k) of each row for each mode, always finite, so that modes that are ruled out can be ranked.
+
+    >>> log_pair_evidence(np.array([[1.0, 1e-200]]), np.array([[1.0, 1e-200]]), np.array([1.0, 1.0])).round(0).tolist()
+    [[0.0, -921.0]]
+    """
+    logs = [np.log(np.maximum(np.asarray(votes, dtype=np.float64), 1e-300)) for votes in (a, b)]
+    return np.asarray(logs[0] + logs[1] - np.log(np.maximum(size, 1e-6)))
 
 
 def joint_counts(first: IntArray, second: IntArray, k: int) -> IntArray:
@@ -64,7 +75,8 @@ def joint_counts(first: IntArray, second: IntArray, k: int) -> IntArray:
 
 
 def coassociation(a: FloatArray, b: FloatArray) -> FloatArray:
-    """How often the members put two rows together in s and in q, (n, n); ``a``, ``b`` are (members, n, K).
+    """Co-association of rows in both inputs, (n, n): the geometric mean of their cosine similarities in s and in q,
+    each averaged over members; ``a`` and ``b`` are (members, n, K).
 
     >>> one = np.eye(2)[[0, 0, 1]][None]
     >>> coassociation(one, np.eye(2)[[0, 1, 1]][None]).round(1).tolist()
@@ -82,12 +94,12 @@ def coassociation(a: FloatArray, b: FloatArray) -> FloatArray:
     return np.clip(product, 0.0, 1.0).astype(np.float64)
 
 
-def nearness(
+def group_similarity(
     a: FloatArray, b: FloatArray, labels: IntArray, fold: IntArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """How much each row is like the rows of each group in s, and in q, (n, groups): average linkage for all rows.
+    """Mean cosine similarity of each row to the rows of each group, in s and in q, (n, groups).
 
-    With ``fold``, only the member that did not learn from a row is asked about it (rows that all learned from: 0).
+    With ``fold``, only the member that was not trained on a row is used for it (0 if all were).
     """
     known = np.flatnonzero(labels >= 0)
     member = np.eye(int(labels.max()) + 1)[labels[known]]
@@ -104,9 +116,9 @@ def nearness(
 
 
 def log_coincidence_ratio(a: FloatArray, b: FloatArray) -> FloatArray:
-    """How much likelier than chance each pair of votes is, (n,): the mean over members of log P / E.
+    """log(observed / expected by chance) of each pair of votes, averaged over members, (n,).
 
-    Rows below 0 are pairs that the inputs do not share: one sees something, and the other nothing of it.
+    Negative values are pairs in which only one input shows something.
 
     >>> votes = np.eye(2)[[0, 0, 0, 1, 1, 0]][None]
     >>> (log_coincidence_ratio(votes, votes[:, [0, 1, 2, 3, 5, 4]]) > 0).tolist()
@@ -120,9 +132,9 @@ def log_coincidence_ratio(a: FloatArray, b: FloatArray) -> FloatArray:
     return np.asarray(total / len(a))
 
 
-def groups(likeness: FloatArray, most: int, least: int) -> IntArray:
-    """At most ``most`` groups of rows that are alike (average linkage); -1 for groups below ``least`` rows."""
-    distance = 1.0 - likeness
+def linkage_groups(similarity: FloatArray, most: int, least: int) -> IntArray:
+    """At most ``most`` groups of rows by average linkage; groups of fewer than ``least`` rows get -1."""
+    distance = 1.0 - similarity
     np.fill_diagonal(distance, 0.0)
     tree = linkage(squareform(distance, checks=False), "average")
     label = fcluster(tree, most, "maxclust").astype(np.int64) - 1
@@ -130,23 +142,23 @@ def groups(likeness: FloatArray, most: int, least: int) -> IntArray:
     return compact(np.where(small[label], -1, label))
 
 
-def relabelled(a: FloatArray, b: FloatArray, size: FloatArray) -> IntArray:
-    """The posterior labels of modes of these sizes."""
-    evidence, total = posterior(a, b, size)
+def posterior_labels(a: FloatArray, b: FloatArray, size: FloatArray) -> IntArray:
+    """The mode with the most evidence for each row, -1 where the inputs disagree."""
+    evidence, total = pair_evidence(a, b, size)
     return np.where(total < DISAGREE, -1, evidence.argmax(1))
 
 
-def part_of_rows(labels: IntArray, modes: int = 0) -> FloatArray:
-    """The size of each mode, as part of the rows that have one; never less than a row's."""
+def mode_sizes(labels: IntArray, modes: int = 0) -> FloatArray:
+    """The size of each mode as a fraction of the labelled rows; at least one row's worth, so that it can be divided by."""
     known = labels[labels >= 0]
     return np.maximum(np.bincount(known, minlength=modes) / max(1, len(known)), 1.0 / len(labels))
 
 
-def agreed(a: FloatArray, b: FloatArray, labels: IntArray) -> FloatArray:
-    """The part of each mode's rows that s and q both vote for, (K,).
+def agreement_by_mode(a: FloatArray, b: FloatArray, labels: IntArray) -> FloatArray:
+    """The fraction of each mode's rows for which s and q both vote for it, (K,).
 
     >>> votes = np.eye(2)[[0, 0, 1, 0]]
-    >>> agreed(votes, votes, np.array([0, 0, 1, 1])).tolist()
+    >>> agreement_by_mode(votes, votes, np.array([0, 0, 1, 1])).tolist()
     [1.0, 0.5]
     """
     known = np.flatnonzero(labels >= 0)
@@ -155,10 +167,10 @@ def agreed(a: FloatArray, b: FloatArray, labels: IntArray) -> FloatArray:
     return np.asarray(np.bincount(labels[known], weights=right, minlength=a.shape[1]) / np.maximum(count, 1))
 
 
-def merged_into(before: IntArray, after: IntArray, modes: int) -> IntArray:
-    """The mode that each of the modes ``before`` merging became, (modes,); -1 if none of its rows has one.
+def merged_modes(before: IntArray, after: IntArray, modes: int) -> IntArray:
+    """The mode that each mode of the labels ``before`` merging has in the labels ``after``, (modes,); -1 if it has none.
 
-    >>> merged_into(np.array([0, 0, 1, 2, -1]), np.array([0, 0, 0, 1, 1]), 4).tolist()
+    >>> merged_modes(np.array([0, 0, 1, 2, -1]), np.array([0, 0, 0, 1, 1]), 4).tolist()
     [0, 0, 1, -1]
     """
     known = (before >= 0) & (after >= 0)
@@ -167,21 +179,21 @@ def merged_into(before: IntArray, after: IntArray, modes: int) -> IntArray:
     return found
 
 
-def joining(mode: IntArray) -> FloatArray:
-    """What votes for pieces are multiplied by to be votes for the modes that these became; -1: for none.
+def pooling_matrix(mode: IntArray) -> FloatArray:
+    """The 0/1 matrix that sums outputs into the ``mode`` of each output; outputs with -1 are dropped.
 
-    >>> (np.array([[0.2, 0.3, 0.5]]) @ joining(np.array([0, 0, -1]))).tolist()
+    >>> (np.array([[0.2, 0.3, 0.5]]) @ pooling_matrix(np.array([0, 0, -1]))).tolist()
     [[0.5]]
     """
     return np.asarray(np.eye(int(mode.max()) + 1)[np.maximum(mode, 0)] * (mode >= 0)[:, None])
 
 
-def clearest(clarity: FloatArray, labels: IntArray, least: float) -> IntArray:
-    """Labels without rows (-1) that are less than ``least`` times as clear as the typical row of their mode.
+def drop_unclear(clarity: FloatArray, labels: IntArray, least: float) -> IntArray:
+    """Labels in which rows with a clarity below ``least`` × their mode's median are -1.
 
-    A mode whose typical row is not clear at all keeps its rows: it is what is left, not what is seen.
+    A mode with a median of 0 or less keeps its rows: it is the background of the other modes.
 
-    >>> clearest(np.array([1.0, 1.0, 0.2, 9.0, 8.0, 2.0, 0.0]), np.array([0, 0, 0, 1, 1, 1, -1]), 0.5).tolist()
+    >>> drop_unclear(np.array([1.0, 1.0, 0.2, 9.0, 8.0, 2.0, 0.0]), np.array([0, 0, 0, 1, 1, 1, -1]), 0.5).tolist()
     [0, 0, -1, 1, 1, -1, -1]
     """
     out = labels.copy()
@@ -194,25 +206,25 @@ def clearest(clarity: FloatArray, labels: IntArray, least: float) -> IntArray:
 
 
 def stability_of(final: IntArray, k: int, members: list[tuple[IntArray, IntArray]]) -> float:
-    """How well mode ``k`` comes back in the members: the mean over them of the overlap (Jaccard).
+    """Mean Jaccard overlap of mode ``k`` with its counterpart in each member, 0 to 1.
 
-    ``members`` are the votes of s and of q of each. A member that cut the mode in pieces is given its pieces together,
-    whichever of them s and q choose.
+    ``members`` are the votes of s and of q. The counterpart is the union of the outputs that are mostly mode ``k``, so
+    a member that splits the mode is not penalised.
 
-    >>> final, cut = np.array([0, 0, 0, 0, 1, 1]), np.array([0, 0, 2, 2, 1, 1])
-    >>> stability_of(final, 0, [(cut, np.array([0, 2, 0, 2, 1, 1]))])
+    >>> final, split = np.array([0, 0, 0, 0, 1, 1]), np.array([0, 0, 2, 2, 1, 1])
+    >>> stability_of(final, 0, [(split, np.array([0, 2, 0, 2, 1, 1]))])
     1.0
     """
     own = final == k
     found = []
     for member in members:
-        joined = np.ones(len(final), dtype=bool)
+        counterpart = np.ones(len(final), dtype=bool)
         for votes in member:
             inside, whole = (
                 np.bincount(rows, minlength=int(votes.max()) + 1) for rows in (votes[own], votes)
             )
-            joined &= (2 * inside > whole)[votes]
-        found.append(_jaccard(own, joined))
+            counterpart &= (2 * inside > whole)[votes]
+        found.append(_jaccard(own, counterpart))
     return float(np.mean(found))
 
 
@@ -226,7 +238,7 @@ def renumbered(labels: IntArray, group: IntArray) -> IntArray:
 
 
 def compact(label: IntArray) -> IntArray:
-    """Labels renumbered from 0 without gaps; -1 stays."""
+    """Labels renumbered from 0 without unused numbers; -1 stays."""
     known = np.unique(label[label >= 0])
     table = np.full(int(label.max()) + 2, -1)
     table[known] = np.arange(len(known))

@@ -1,4 +1,4 @@
-"""What is coincidence and what is chance, or slowness: tests on rows that the networks did not learn from."""
+"""Tests on held-out rows: coincidence against chance, and against slow drift."""
 
 from __future__ import annotations
 
@@ -6,45 +6,47 @@ import numpy as np
 from scipy.stats import hypergeom
 
 from coad._typing import BoolArray, FloatArray, IntArray
-from coad.modes.consensus import joint_counts, relabelled
+from coad.modes.consensus import joint_counts, posterior_labels
 
 __all__ = [
-    "coincident",
+    "chance_share",
+    "coincident_groups",
+    "corrected_information",
     "global_p_value",
-    "information",
     "mode_p_values",
-    "part_by_chance",
-    "shared_part",
-    "slowness",
+    "normalised_information",
+    "share_after_shift",
 ]
 
-#: A group is no coincidence below so many standard errors. With less than so many times what chance gives, it is
-#: none either if one of its sides goes along so many times better with the other side of another group.
-_SURELY, _LITTLE, _BETTER = 3.0, 1.5, 1.5
+#: A group is coincident from this many standard errors of the covariance on (one-sided 0.1 %).
+_Z = 3.0
+#: A group with fewer joint rows than the first × chance is a mix of two others if one of its sides has a z-score that is
+#: the second × larger with the opposite side of another group.
+_WEAK, _BETTER = 1.5, 1.5
 
 
 def mode_p_values(counts: IntArray) -> FloatArray:
-    """For each mode, how likely so many joint votes are if q's votes are shuffled over the rows."""
+    """The hypergeometric p-value of each mode's joint votes, if q's votes were shuffled over the rows."""
     n = int(counts.sum())
     joint = counts.diagonal()
     return np.asarray(hypergeom.sf(joint - 1, n, counts.sum(1), counts.sum(0)), dtype=np.float64)
 
 
-def part_by_chance(
+def chance_share(
     a: FloatArray, b: FloatArray, size: FloatArray, context: IntArray | None = None, permutations: int = 5
 ) -> FloatArray:
-    """The part of each mode's rows that would be in it, too, if q's rows were shuffled (within the context), (K,).
+    """The fraction of each mode's rows that it keeps if q's rows are shuffled (within the context), (K,).
 
     >>> rng = np.random.default_rng(0)
-    >>> kind = rng.choice(3, size=2000, p=[0.45, 0.45, 0.1])  # 2 is seen by both, 0 and 1 by each for itself
+    >>> kind = rng.choice(3, size=2000, p=[0.45, 0.45, 0.1])  # both inputs see 2; each draws 0 or 1 independently
     >>> a, b = (np.eye(3)[np.where(kind < 2, rng.integers(2, size=2000), 2)] for _ in range(2))
-    >>> part_by_chance(a, b, np.array([0.3, 0.3, 0.1])).round(1).tolist()
+    >>> chance_share(a, b, np.array([0.3, 0.3, 0.1])).round(1).tolist()
     [0.9, 0.9, 0.1]
     """
-    rng = np.random.default_rng(len(a))  # any order will do, the same one each time
+    rng = np.random.default_rng(len(a))  # any seed does, as long as it is the same each time
 
     def rows_of(other: FloatArray) -> FloatArray:
-        label = relabelled(a, other, size)
+        label = posterior_labels(a, other, size)
         return np.bincount(label[label >= 0], minlength=len(size)).astype(np.float64)
 
     shuffled = np.mean([rows_of(b[_shuffled(len(b), context, rng)]) for _ in range(permutations)], axis=0)
@@ -52,7 +54,7 @@ def part_by_chance(
 
 
 def _shuffled(n: int, code: IntArray | None, rng: np.random.Generator) -> IntArray:
-    """An order of the rows in which each stays within its context."""
+    """A random order of the rows in which each stays within its context."""
     if code is None:
         return rng.permutation(n)
     order = np.empty(n, dtype=np.int64)
@@ -61,120 +63,120 @@ def _shuffled(n: int, code: IntArray | None, rng: np.random.Generator) -> IntArr
 
 
 def global_p_value(
-    choices: list[tuple[IntArray, IntArray]],
+    votes: list[tuple[IntArray, IntArray]],
     k: int,
     strata: list[IntArray | None],
     rng: np.random.Generator,
     permutations: int = 199,
 ) -> float:
-    """Whether the held-out tables of all members together hold more than shuffled pairings do."""
-    true = _information(choices, k)
+    """Permutation p-value of the mutual information of all members' held-out ``votes`` of s and q."""
+    true = _information(votes, k)
     reached = 0
     for _ in range(permutations):
-        orders = [_shuffled(len(b), code, rng) for (_, b), code in zip(choices, strata, strict=True)]
-        reached += _information(choices, k, orders) >= true
+        orders = [_shuffled(len(b), code, rng) for (_, b), code in zip(votes, strata, strict=True)]
+        reached += _information(votes, k, orders) >= true
     return (1 + reached) / (1 + permutations)
 
 
-def slowness(
-    choices: list[tuple[IntArray, IntArray]], k: int, rng: np.random.Generator, moves: int = 50
+def share_after_shift(
+    votes: list[tuple[IntArray, IntArray]], k: int, rng: np.random.Generator, shifts: int = 50
 ) -> float:
-    """How much of what the held-out tables hold is left if q is moved in time; 0: nothing. Rows are in its order.
+    """The share of the mutual information that survives shifting q in time (0: none); rows are in time order.
 
-    Slow inputs, each in its own few stretches, go along with each other whatever they are moved by. Shuffled
-    pairings, in which nothing is slow, do not show it. Moves by less than a tenth of all rows are left out.
+    Slow inputs coincide at any shift, which shuffled pairings do not show. Shifts are circular, by 10 to 90 % of the
+    rows.
 
     >>> rng = np.random.default_rng(0)
     >>> slow, quick = np.arange(400) // 130, rng.integers(4, size=400)
-    >>> round(slowness([(slow, slow)], 4, rng), 1), abs(round(slowness([(quick, quick)], 4, rng), 1))
+    >>> round(share_after_shift([(slow, slow)], 4, rng), 1), abs(round(share_after_shift([(quick, quick)], 4, rng), 1))
     (0.5, 0.0)
     """
-    true = _information(choices, k)
-    moved, shuffled = [], []
-    for part in np.linspace(0.1, 0.9, moves):
-        moved.append(
-            _information(choices, k, [np.roll(np.arange(len(b)), round(part * len(b))) for _, b in choices])
+    true = _information(votes, k)
+    shifted, shuffled = [], []
+    for part in np.linspace(0.1, 0.9, shifts):
+        shifted.append(
+            _information(votes, k, [np.roll(np.arange(len(b)), round(part * len(b))) for _, b in votes])
         )
-        shuffled.append(_information(choices, k, [rng.permutation(len(b)) for _, b in choices]))
+        shuffled.append(_information(votes, k, [rng.permutation(len(b)) for _, b in votes]))
     chance = float(np.mean(shuffled))
-    return float((np.mean(moved) - chance) / max(true - chance, 1e-12))
+    return float((np.mean(shifted) - chance) / max(true - chance, 1e-12))
 
 
-def information(first: IntArray, second: IntArray) -> float:
-    """What two choices have in common, in nats, less what is expected of strangers (Miller, 1955).
+def corrected_information(first: IntArray, second: IntArray) -> float:
+    """Mutual information of two labellings in nats, less its bias for independent ones (Miller, 1955).
 
     >>> rng = np.random.default_rng(0)
     >>> one, other = rng.integers(4, size=(2, 5000))
-    >>> round(information(one, one), 2), abs(round(information(one, other), 2))  # ln 4 is 1.39
+    >>> round(corrected_information(one, one), 2), abs(round(corrected_information(one, other), 2))  # ln 4 is 1.39
     (1.39, 0.0)
     """
     counts = joint_counts(first, second, int(max(first.max(), second.max())) + 1)
     rows, columns = (np.count_nonzero(counts.sum(axis)) for axis in (1, 0))
-    return float(_of_table(counts / len(first)) - (rows - 1) * (columns - 1) / (2 * len(first)))
+    return float(_table_information(counts / len(first)) - (rows - 1) * (columns - 1) / (2 * len(first)))
 
 
-def shared_part(first: IntArray, second: IntArray) -> float:
-    """What two choices have in common, as part of what each of them says; 1 where they never differ.
+def normalised_information(first: IntArray, second: IntArray) -> float:
+    """:func:`corrected_information` divided by the geometric mean of both entropies; 1 for equal labellings.
 
     >>> rng = np.random.default_rng(0)
     >>> one, other = rng.integers(4, size=(2, 5000))
-    >>> round(shared_part(one, one), 2), abs(round(shared_part(one, other), 2))
+    >>> round(normalised_information(one, one), 2), abs(round(normalised_information(one, other), 2))
     (1.0, 0.0)
     """
-    says = [
+    entropies = [
         -float((p[p > 0] * np.log(p[p > 0])).sum())
         for p in (np.bincount(x) / len(x) for x in (first, second))
     ]
-    return information(first, second) / max(float(np.sqrt(says[0] * says[1])), 1e-12)
+    return corrected_information(first, second) / max(float(np.sqrt(entropies[0] * entropies[1])), 1e-12)
 
 
 def _information(
-    choices: list[tuple[IntArray, IntArray]], k: int, orders: list[IntArray] | None = None
+    votes: list[tuple[IntArray, IntArray]], k: int, orders: list[IntArray] | None = None
 ) -> float:
-    """What the tables of all members hold together, with q's rows in these orders."""
+    """The sum of the mutual information over members, with q's rows in these orders."""
     total = 0.0
-    for m, (first, second) in enumerate(choices):
-        total += _of_table(
-            joint_counts(first, second if orders is None else second[orders[m]], k) / len(first)
-        )
+    for m, (first, second) in enumerate(votes):
+        counts = joint_counts(first, second if orders is None else second[orders[m]], k)
+        total += _table_information(counts / len(first))
     return total
 
 
-def _of_table(table: FloatArray) -> float:
-    """The mutual information of a table of parts."""
+def _table_information(table: FloatArray) -> float:
+    """The mutual information of a table of joint fractions."""
     chance = table.sum(1)[:, None] * table.sum(0)[None, :]
     full = table > 0
     return float((table[full] * np.log(table[full] / chance[full])).sum())
 
 
-def coincident(near_s: FloatArray, near_q: FloatArray, context: IntArray | None = None) -> BoolArray:
-    """Which groups both inputs see at once, and not only by chance; see :func:`nearness`.
+def coincident_groups(
+    similar_s: FloatArray, similar_q: FloatArray, context: IntArray | None = None
+) -> BoolArray:
+    """Which groups have similarities in s and in q (n, groups) that covary beyond chance.
 
-    A group may be a corner, at which what s shows of one kind and what q shows of another meet: many rows, but
-    no coincidence, or so little that the same side of the one kind goes along much better with its other side.
+    A group may also be the chance overlap of two others: rows that look like group A in s and like group B in q. Such
+    a group is rejected: its s side covaries much more with A's q side than with its own.
 
     >>> rng = np.random.default_rng(0)
     >>> s, q, both = rng.random((3, 2000)) < 0.1
     >>> one, other = s | both, q | both
-    >>> near_s, near_q = np.array([s, one, one]).T, np.array([q, other, ~other]).T
-    >>> coincident(near_s.astype(float), near_q.astype(float)).tolist()
+    >>> similar_s, similar_q = np.array([s, one, one]).T, np.array([q, other, ~other]).T
+    >>> coincident_groups(similar_s.astype(float), similar_q.astype(float)).tolist()
     [False, True, False]
     """
-    code = np.zeros(len(near_s), dtype=np.int64) if context is None else context
+    code = np.zeros(len(similar_s), dtype=np.int64) if context is None else context
     size = np.maximum(np.bincount(code), 1)[:, None]
-    away = []
-    for near in (near_s, near_q):
-        total = np.zeros((len(size), near.shape[1]))
-        np.add.at(total, code, near)
-        away.append(near - (total / size)[code])
-    covariance = away[0].T @ away[1] / len(code)
-    error = np.sqrt(np.square(away[0]).mean(0)[:, None] * np.square(away[1]).mean(0)[None, :] / len(code))
-    z = covariance / np.maximum(error, 1e-12)
+    centred = []
+    for similar in (similar_s, similar_q):
+        total = np.zeros((len(size), similar.shape[1]))
+        np.add.at(total, code, similar)
+        centred.append(similar - (total / size)[code])
+    covariance = centred[0].T @ centred[1] / len(code)
+    variance = [np.square(x).mean(0) for x in centred]
+    z = covariance / np.maximum(np.sqrt(variance[0][:, None] * variance[1][None, :] / len(code)), 1e-12)
     own = z.diagonal()
-    joint = (near_s * near_q).mean(0)
+    joint = (similar_s * similar_q).mean(0)
     chance = joint - covariance.diagonal()
-    # The partner's two sides go along best with each other, and one of them goes along with this group better than
-    # this group's other side does.
+    # Only groups with a larger z-score of their own count, and the z-score with one of their sides is compared.
     better = np.maximum(np.where(own > z, z, 0.0).max(1), np.where(own[:, None] > z, z, 0.0).max(0))
-    corner = (joint < _LITTLE * chance) & (better > _BETTER * own)
-    return np.asarray((own > _SURELY) & ~corner)
+    overlap = (joint < _WEAK * chance) & (better > _BETTER * own)
+    return np.asarray((own > _Z) & ~overlap)

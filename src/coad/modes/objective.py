@@ -1,17 +1,16 @@
-"""The objective of two K-way networks: what their joint table holds beyond chance.
+"""The objective of two K-way networks: the mutual information of their joint table.
 
-``P_kl = E[a_k(s) b_l(q)]`` is a table of moments, additive like those of the binary method. Its
-mutual information ``Σ P ln(P / E)``, E being the table of chance, grows with every factor that
-both inputs share, and with nothing else: a split that only one input can see adds nothing.
-Sizes are free: there is no term that asks for modes of equal size.
+``P_kl = E[a_k(s) b_l(q)]`` is a table of moments, additive like those of the binary method. Its mutual information
+``Σ P ln(P / E)``, where E is the table expected by chance, grows with every factor that both inputs share; a split that
+only one input can see adds nothing. No term asks for modes of equal size.
 
-How this relates to F̂. Each mode has its own J, mu_s and mu_q, and with c = J - mu_s mu_q
+Relation to F̂: each mode has its own J, mu_s and mu_q, and with c = J - mu_s mu_q
 
     TP = c (1 - J) / ((1 - mu_s)(1 - mu_q))         (the numerator of F̂ for every β)
     I  = c² / (2 mu_s (1 - mu_s) mu_q (1 - mu_q))   (K = 2, to second order in c)
 
-so both are 0 exactly where the inputs are independent, and both are largest, for a given size, where
-J = mu_s = mu_q: then TP = J, P̂ = 1, I is the entropy of the mode, and F̂ = 1 for α = J and every β.
+so both are 0 exactly if the inputs are independent, and largest, for a given size, if J = mu_s = mu_q: then TP = J,
+P̂ = 1, I is the entropy of the mode, and F̂ = 1 for α = J and every β.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def joint_table(a: Tensor, b: Tensor, weight: Tensor) -> Tensor:
 
 
 def chance_table(a: Tensor, b: Tensor, weight: Tensor, context: Tensor | None = None) -> Tensor:
-    """What P would be if the inputs were independent within each context stratum."""
+    """E_kl of each member: P if the inputs were independent within each context stratum."""
     wa, wb = a * weight[..., None], b * weight[..., None]
     total = weight.sum(1).clamp_min(1.0)[:, None, None]
     if context is None:
@@ -59,5 +58,5 @@ def mutual_information(table: Tensor, chance: Tensor) -> Tensor:
 
 
 def table_loss(a: Tensor, b: Tensor, weight: Tensor, context: Tensor | None) -> Tensor:
-    """Minus the information of all members' tables."""
+    """Minus the sum of the mutual information over members."""
     return -mutual_information(joint_table(a, b, weight), chance_table(a, b, weight, context)).sum()

@@ -1,4 +1,4 @@
-"""The steps of a fit: train by the table, test, group, teach, merge, teach again, describe."""
+"""The steps of a fit: train on the table, test, group, train on the groups, merge, train again, build the catalogue."""
 
 from __future__ import annotations
 
@@ -16,96 +16,111 @@ from coad._typing import FloatArray, IntArray
 from coad.learned.training.duo import Duo
 from coad.learned.training.progress import Progress
 from coad.modes import consensus, evidence, merging
-from coad.modes.describing import LEAST_ROWS, Found, described, nothing_found
-from coad.modes.gaps import Between, Gaps, gaps_among
-from coad.modes.inputs import FrontRows
-from coad.modes.plan import Task, blueprints_of_modes, folds, plan_for
-from coad.modes.training import responsibilities, train_on_labels, train_on_table, trained
+from coad.modes.cataloguing import MIN_ROWS, FitResult, build_catalogue, empty_result
+from coad.modes.coordinates import MappedRows
+from coad.modes.density import Between, DensityDips, density_dips
+from coad.modes.plan import Task, folds, mode_blueprints, plan_for
+from coad.modes.training import responsibilities, train_members, train_on_labels, train_on_table
 
 __all__ = ["find_modes"]
 
 log = logging.getLogger(__name__)
 
-_LABEL_STEPS = 90  # for each of two rounds; of convolutions, half as many as for the table
-#: Rows that are compared with each other; the others follow the networks that learn from these.
-_COMPARED = 2500
-#: A row that shows coincidence less than this times as clearly as the typical row of its group is no example, if the
-#: inputs contradict each other often: in a fifth of the rows (0.5 / 2.5) or more, and in proportion below that.
-_CLEAR, _OFTEN = 0.5, 2.5
-#: If s and q vote together for less than this part of the rows of a mode for which they did before modes were merged, it
-#: was lost: small beside the merged ones, it is not learned anew. The networks then go on with the outputs they had.
+#: Steps of each training on labels; for convolutions, half the steps of the training on the table.
+_LABEL_STEPS = 90
+#: Rows of the co-association matrix, whose cost is quadratic; the others join the most similar group.
+_COASSOCIATED = 2500
+#: Rows with a clarity below c × their group's median are dropped. c is the second × the share of contradicting rows, at
+#: most the first, which is reached if a fifth of the rows contradict.
+_MAX_CLARITY_CUT, _CLARITY_CUT_SLOPE = 0.5, 2.5
+#: A mode is lost if agreement on its rows falls below this fraction of that before merging: small beside the merged modes,
+#: it is not learned again. Then the networks continue with the outputs they had.
 _LOST = 0.5
-#: A row that is less than this times as near to a group as its typical row is unlike it.
+#: Rows with a similarity to a group below this fraction of its median are unlike it.
 _UNLIKE = 0.5
-#: Candidates for each mode that a member has, at most.
-_MORE = 1.15
-#: Modes between which s and q choose independently (κ below the first) are one. With many rows a weaker dependence is
-#: sure too, but not below the second.
+#: Groups per output of a member, at most: some members split what others do not.
+_MORE_GROUPS = 1.15
+#: Modes are merged if κ of s and q between them is below the first; if that is significantly above 0, only below the second.
 _INDEPENDENT, _NEGLIGIBLE = 0.15, 0.05
-#: Modes that overlap more than this are one. Lower, and rare kinds vanish in what looks like them (Hennig: 0.025).
+#: Modes that overlap more than this are merged. With less, rare kinds vanish in similar modes (Hennig: 0.025).
 _OVERLAP = 0.04
-#: The same by what lies between two modes. Pieces of a crowd are told apart by a line; what is not is no such piece (a
-#: kind inside another, or across it), and to be one with it takes more.
-_ONE: dict[Between, float] = {"gap": math.inf, "no gap": _OVERLAP, "unsaid": 0.15}
-#: If modes hold less than this part of what is shared, it is a continuum in these coordinates, and other ones are asked: do
-#: modes hold as much there, and so many times what they do in any before? Those of halves of handwritten digits hold 0.1 to
-#: 0.2 of it in canonical coordinates and 0.6 as pixels; of data that suit their coordinates, 0.6 and more.
-_MOST_OF_IT, _CLEARLY = 0.5, 1.1
+#: The overlap from which two modes are merged, by what lies between them. Pieces of a continuum are separated by a line;
+#: where none separates (one mode inside or across another), it takes more.
+_MERGE_OVERLAP: dict[Between, float] = {"dip": math.inf, "no dip": _OVERLAP, "unclear": 0.15}
+#: If modes hold less than the first fraction of the shared information, it is a continuum in these coordinates. Others are
+#: tried, and must reach that and the second × the best so far. Modes of halves of handwritten digits hold 0.1 to 0.2 in
+#: canonical coordinates and 0.6 as pixels; in coordinates that suit the data, 0.6 and more.
+_MOST_INFORMATION, _CLEARLY = 0.5, 1.1
 
 
 def find_modes(
-    task: Task, options: Sequence[FrontRows], rng: np.random.Generator, *, most_steps: int | None = None
-) -> tuple[int, Found]:
-    """All steps of a fit on scaled rows; ``most_steps`` is for the training by the table.
+    task: Task, options: Sequence[MappedRows], rng: np.random.Generator, *, max_steps: int | None = None
+) -> tuple[int, FitResult]:
+    """All steps of a fit.
 
-    ``options`` are the same rows in several coordinates; the number of those in which the modes were found comes first.
-    It is 0, unless modes hold little of what is shared there, as of a continuum, and most of it in others.
+    Parameters
+    ----------
+    task : Task
+        Settings, groups and times.
+    options : sequence of MappedRows
+        The same rows in several coordinates, the preferred ones first.
+    rng : numpy.random.Generator
+        The source of all randomness.
+    max_steps : int, optional
+        The most steps of the training on the table.
+
+    Returns
+    -------
+    number : int
+        The option that was used: 0, unless its modes hold little of the shared information and those of another most.
+    result : FitResult
+        The catalogue and its networks.
     """
-    best, chosen = _Fit(task, options[0], rng, most_steps), 0
-    best.begin()
-    wanted = _MOST_OF_IT * best.shared
+    best, chosen = _Fit(task, options[0], rng, max_steps), 0
+    best.first_round()
+    wanted = _MOST_INFORMATION * best.shared
     if best.kept < wanted:
         for number, rows in enumerate(options[1:], start=1):
-            other = _Fit(task, rows, rng.spawn(1)[0], most_steps)
-            other.begin()
+            other = _Fit(task, rows, rng.spawn(1)[0], max_steps)
+            other.first_round()
             log.info("modes hold %.2f nats, in other coordinates %.2f", best.kept, other.kept)
             if other.kept > max(wanted, _CLEARLY * best.kept):
                 best, chosen = other, number
-    return chosen, best.end()
+    return chosen, best.second_round()
 
 
 class _Fit:
-    """A fit of rows in given coordinates, in two rounds.
+    """A fit in given coordinates, in two rounds.
 
-    After the first, ``shared`` is what the votes of held-out rows have in common, in nats, and ``kept`` what is left of it
-    when modes that are one are merged.
+    After the first, ``shared`` is the mutual information of the votes for the groups on held-out rows, in nats, and
+    ``kept`` what remains of it after groups are merged.
     """
 
-    def __init__(self, task: Task, data: FrontRows, rng: np.random.Generator, most_steps: int | None) -> None:
+    def __init__(self, task: Task, data: MappedRows, rng: np.random.Generator, max_steps: int | None) -> None:
         model = task.model
-        self.task, self.data, self.rng = task, data.ready(), rng
-        self.blueprints = blueprints_of_modes(model.net, self.data)
+        self.task, self.data, self.rng = task, data.precomputed(), rng
+        self.blueprints = mode_blueprints(model.net, self.data)
         self.fold = folds(len(self.data), max(2, model.n_starts), task.group, rng)
         self.members = [int(x) for x in rng.integers(2**30, size=model.n_starts)]
-        learns = np.stack([self.fold != m for m in range(model.n_starts)])
-        self.seen = torch.from_numpy(learns.astype(np.float32))
+        trains_on = np.stack([self.fold != m for m in range(model.n_starts)])
+        self.weight = torch.from_numpy(trains_on.astype(np.float32))
         plan = plan_for(model, self.data, task.batch, rng)
-        self.plan = plan if most_steps is None else replace(plan, steps=min(plan.steps, most_steps))
+        self.plan = plan if max_steps is None else replace(plan, steps=min(plan.steps, max_steps))
         steps = _LABEL_STEPS if self.data.flat else self.plan.steps // 2
-        self.short = replace(self.plan, steps=min(self.plan.steps, steps))
-        self.shared = self.kept = self.clear = 0.0
-        self.nothing: Found | None = None
+        self.label_plan = replace(self.plan, steps=min(self.plan.steps, steps))
+        self.shared = self.kept = self.clarity = 0.0
+        self.empty: FitResult | None = None
 
-    def begin(self) -> None:
-        """The first round: train by the table, test, group, teach, merge."""
+    def first_round(self) -> None:
+        """Train on the table, test, group, train on the groups, merge."""
         task, data, fold, rng = self.task, self.data, self.fold, self.rng
-        with _workers(data.flat) as workers, self._bar(self.plan.steps + self.short.steps) as bar:
-            duo = trained(
+        with _workers(data.flat) as workers, self._progress(self.plan.steps + self.label_plan.steps) as bar:
+            duo = train_members(
                 partial(train_on_table, data, self.plan),
                 self.blueprints,
                 self.members,
                 task.modes,
-                self.seen,
+                self.weight,
                 workers=workers,
                 sharp=True,
                 tick=lambda step: bar.advance(1, "looking for modes"),
@@ -116,55 +131,56 @@ class _Fit:
             strata = [None if codes is None else codes[rows] for rows in held]
             self.p_value = evidence.global_p_value(_held_votes(a, b, held), task.modes, strata, rng)
             if self.p_value > task.model.significance:
-                self._end_with(f"shuffled pairings of the held-out rows do as well (p = {self.p_value:.3g})")
+                self._stop(f"shuffled pairings of the held-out rows do as well (p = {self.p_value:.3g})")
                 return
             if task.time is not None:
                 when = np.asarray(task.time)
                 held = [rows[np.argsort(when[rows], kind="stable")] for rows in held]
-            self.slow = evidence.slowness(_held_votes(a, b, held), task.modes, rng)
-            b = consensus.matched(a, b)
-            self.own = [(x.argmax(1), y.argmax(1)) for x, y in zip(a, b, strict=True)]
-            clarity = consensus.log_coincidence_ratio(a, b)
-            clear = min(_CLEAR, _OFTEN * float((clarity <= 0).mean()))
-            labels = _candidates(a, b, clarity, round(_MORE * task.modes), fold, codes, rng)
-            labels = consensus.compact(consensus.clearest(clarity, labels, clear))
+            self.drift = evidence.share_after_shift(_held_votes(a, b, held), task.modes, rng)
+            b = consensus.match_outputs(a, b)
+            self.first_votes = [(x.argmax(1), y.argmax(1)) for x, y in zip(a, b, strict=True)]
+            ratio = consensus.log_coincidence_ratio(a, b)
+            cut = min(_MAX_CLARITY_CUT, _CLARITY_CUT_SLOPE * float((ratio <= 0).mean()))
+            labels = _candidate_groups(a, b, ratio, round(_MORE_GROUPS * task.modes), fold, codes, rng)
+            labels = consensus.compact(consensus.drop_unclear(ratio, labels, cut))
             if labels.max() < 1:
-                self._end_with("all candidates for modes overlap")
+                self._stop("all candidates for modes overlap")
                 return
-            self.first = self._taught(labels, 1, workers, bar)
+            self.first = self._train_on(labels, 1, workers, bar)
         a, b = responsibilities(self.first, data)
-        size = consensus.part_of_rows(labels, a.shape[2])
-        self.pieces = consensus.relabelled(a.mean(0), b.mean(0), size)
-        self.votes = a, b = _honest(a, b, fold)
-        self.shared = evidence.information(a.argmax(1), b.argmax(1))
-        self.labels = _taught_again(a, b, self.pieces, gaps_among(data, rng), clear)
+        size = consensus.mode_sizes(labels, a.shape[2])
+        groups = consensus.posterior_labels(a.mean(0), b.mean(0), size)
+        self.votes = a, b = _held_out_outputs(a, b, fold)
+        self.shared = evidence.corrected_information(a.argmax(1), b.argmax(1))
+        self.labels = _merged_examples(a, b, groups, density_dips(data, rng), cut)
         if self.labels.max() < 1:
-            self._end_with("all candidates for modes overlap")
+            self._stop("all candidates for modes overlap")
             return
-        self.mode = consensus.merged_into(self.pieces, self.labels, a.shape[1])
+        self.mode = consensus.merged_modes(groups, self.labels, a.shape[1])
         a, b = (votes.argmax(1) for votes in self._pooled())
-        self.kept, self.clear = evidence.information(a, b), evidence.shared_part(a, b)
+        self.kept = evidence.corrected_information(a, b)
+        self.clarity = evidence.normalised_information(a, b)
 
-    def end(self) -> Found:
-        """The second round: teach again, describe."""
-        if self.nothing is not None:
-            return self.nothing
+    def second_round(self) -> FitResult:
+        """Train on the merged labels, build the catalogue."""
+        if self.empty is not None:
+            return self.empty
         data, fold, labels = self.data, self.fold, self.labels
-        with _workers(data.flat) as workers, self._bar(self.short.steps) as bar:
-            # Convolutions would see every row too often: they start anew (see coad.modes.plan).
-            duo = self._taught(labels, 2, workers, bar, like=self.first if data.flat else None)
+        with _workers(data.flat) as workers, self._progress(self.label_plan.steps) as bar:
+            # Convolutions start anew, because they memorise rows that they are trained on too often.
+            duo = self._train_on(labels, 2, workers, bar, like=self.first if data.flat else None)
             a, b = responsibilities(duo, data)
             if data.flat:
-                before = consensus.agreed(*self._pooled(), labels)
-                after = consensus.agreed(*_honest(a, b, fold), labels)
-                counted = np.bincount(labels[labels >= 0]) >= LEAST_ROWS
+                before = consensus.agreement_by_mode(*self._pooled(), labels)
+                after = consensus.agreement_by_mode(*_held_out_outputs(a, b, fold), labels)
+                counted = np.bincount(labels[labels >= 0]) >= MIN_ROWS
                 if (after < _LOST * before)[counted].any():
-                    duo = self._taught(labels, 2, workers, bar, like=self.first, mode=self.mode)
+                    duo = self._train_on(labels, 2, workers, bar, like=self.first, mode=self.mode)
                     a, b = responsibilities(duo, data)
-        # The sizes that make the labels are kept, so that the rows of the fit are told the modes that they count for.
-        sizes = consensus.part_of_rows(labels, a.shape[2])
-        labels = consensus.relabelled(a.mean(0), b.mean(0), sizes)
-        found = described(
+        # The sizes that give the labels are kept, so that predictions for the rows of the fit equal these labels.
+        sizes = consensus.mode_sizes(labels, a.shape[2])
+        labels = consensus.posterior_labels(a.mean(0), b.mean(0), sizes)
+        found = build_catalogue(
             self.task,
             duo,
             self.blueprints,
@@ -172,25 +188,27 @@ class _Fit:
             (a, b),
             labels,
             sizes,
-            self.own,
+            self.first_votes,
             fold,
             self.p_value,
             self.rng,
         )
-        return replace(found, slow=self.slow, kept=self.kept, clear=self.clear) if found.table else found
+        if not found.table:
+            return found
+        return replace(found, drift=self.drift, information=self.kept, clarity=self.clarity)
 
-    def _end_with(self, reason: str) -> None:
-        self.nothing = nothing_found(self.blueprints, len(self.data), self.p_value, reason)
+    def _stop(self, reason: str) -> None:
+        self.empty = empty_result(self.blueprints, len(self.data), self.p_value, reason)
 
     def _pooled(self) -> tuple[FloatArray, FloatArray]:
-        """The votes after the first round for the modes that the pieces became."""
-        joined = consensus.joining(self.mode)
-        return self.votes[0] @ joined, self.votes[1] @ joined
+        """The votes after the first round, summed over the groups that were merged."""
+        pooling = consensus.pooling_matrix(self.mode)
+        return self.votes[0] @ pooling, self.votes[1] @ pooling
 
-    def _bar(self, steps: int) -> Progress:
+    def _progress(self, steps: int) -> Progress:
         return Progress(steps, verbose=self.task.model.verbose)
 
-    def _taught(
+    def _train_on(
         self,
         labels: IntArray,
         number: int,
@@ -200,23 +218,24 @@ class _Fit:
         like: Duo | None = None,
         mode: IntArray | None = None,
     ) -> Duo:
-        """The members, taught the ``labels`` of the consensus for the first or the second time."""
-        return trained(
-            partial(train_on_labels, self.data, replace(self.short, seed=self.short.seed + number), labels),
+        """The members after training on ``labels``, in the first or second round."""
+        plan = replace(self.label_plan, seed=self.label_plan.seed + number)
+        return train_members(
+            partial(train_on_labels, self.data, plan, labels),
             self.blueprints,
             self.members,
             int(labels.max()) + 1 if mode is None else len(mode),
-            self.seen,
+            self.weight,
             workers=workers,
             like=like,
             mode=mode,
-            tick=lambda step: bar.advance(1, "agreeing"),
+            tick=lambda step: bar.advance(1, "training on the consensus"),
         )
 
 
 @contextmanager
 def _workers(flat: bool) -> Iterator[int]:
-    """How many threads share out the members: small products gain nothing from threads of their own."""
+    """The threads to distribute members over: small products gain nothing from threads of their own."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1 if flat else threads)
     try:
@@ -225,54 +244,54 @@ def _workers(flat: bool) -> Iterator[int]:
         torch.set_num_threads(threads)
 
 
-def _candidates(
+def _candidate_groups(
     a: FloatArray,
     b: FloatArray,
-    clarity: FloatArray,
+    ratio: FloatArray,
     most: int,
     fold: IntArray,
     context: IntArray | None,
     rng: np.random.Generator,
 ) -> IntArray:
-    """Groups of rows that the members put together in both inputs, and that these see at once; -1 for other rows.
+    """Groups of co-associated rows that are coincident on held-out rows; -1 for other rows.
 
-    Rows that show in one input only (``clarity`` is not above 0) are left out: they lie between the modes and would
-    join them. Of many rows some are compared with each other, and the rest goes to the group that it is most alike.
+    Rows whose log coincidence ratio is not above 0 show in one input only. They are left out, because they lie between
+    the modes and would join them.
     """
     labels = np.full(a.shape[1], -1)
-    shared = np.flatnonzero(clarity > 0)
-    some = np.sort(rng.permutation(shared)[:_COMPARED])
-    if len(some) < 2 * LEAST_ROWS:
+    shared = np.flatnonzero(ratio > 0)
+    some = np.sort(rng.permutation(shared)[:_COASSOCIATED])
+    if len(some) < 2 * MIN_ROWS:
         return labels
-    labels[some] = consensus.groups(consensus.coassociation(a[:, some], b[:, some]), most, LEAST_ROWS)
+    labels[some] = consensus.linkage_groups(consensus.coassociation(a[:, some], b[:, some]), most, MIN_ROWS)
     if labels.max() < 0:
         return labels
-    near_s, near_q = consensus.nearness(a, b, labels)
+    similar_s, similar_q = consensus.group_similarity(a, b, labels)
     rest = np.setdiff1d(shared, some)
-    labels[rest] = (near_s[rest] * near_q[rest]).argmax(1)
+    labels[rest] = (similar_s[rest] * similar_q[rest]).argmax(1)
     rows = np.flatnonzero(fold < len(a))
-    near_s, near_q = (near[rows] for near in consensus.nearness(a, b, labels, fold))
-    real = evidence.coincident(near_s, near_q, None if context is None else context[rows])
-    return _with_crowd(a, b, consensus.compact(np.where(real[labels] & (labels >= 0), labels, -1)))
+    similar_s, similar_q = (x[rows] for x in consensus.group_similarity(a, b, labels, fold))
+    coincident = evidence.coincident_groups(similar_s, similar_q, None if context is None else context[rows])
+    return _with_background(a, b, consensus.compact(np.where(coincident[labels] & (labels >= 0), labels, -1)))
 
 
-def _with_crowd(a: FloatArray, b: FloatArray, labels: IntArray) -> IntArray:
-    """Labels in which the crowd is a group too: the rows that look like no group in either input, if most rows do.
+def _with_background(a: FloatArray, b: FloatArray, labels: IntArray) -> IntArray:
+    """Labels with a background group: the rows unlike every group in both inputs, if they are most rows.
 
-    Where normal rows share nothing, each network cuts them elsewhere, and hardly two of them are alike. Rows that look
-    like one group in s and like another in q are no crowd.
+    If normal rows share nothing, each member splits them differently and hardly two of them are co-associated. Rows that
+    are like one group in s and like another in q are no background.
     """
-    far, known = labels < 0, labels >= 0
-    if far.mean() <= 0.5 or not known.any():
+    unlike, known = labels < 0, labels >= 0
+    if unlike.mean() <= 0.5 or not known.any():
         return labels
-    for near in consensus.nearness(a, b, labels):
-        most = near.max(1)
-        far &= most < _UNLIKE * np.median(most[known])
-    return np.where(far, labels.max() + 1, labels) if far.mean() > 0.5 else labels
+    for similar in consensus.group_similarity(a, b, labels):
+        most = similar.max(1)
+        unlike &= most < _UNLIKE * np.median(most[known])
+    return np.where(unlike, labels.max() + 1, labels) if unlike.mean() > 0.5 else labels
 
 
-def _honest(a: FloatArray, b: FloatArray, fold: IntArray) -> tuple[FloatArray, FloatArray]:
-    """What the member that did not learn from a row says about it; where all did, their mean."""
+def _held_out_outputs(a: FloatArray, b: FloatArray, fold: IntArray) -> tuple[FloatArray, FloatArray]:
+    """The outputs of the member that was not trained on a row; if all were, their mean."""
     rows = np.flatnonzero(fold < len(a))
     found = []
     for votes in (a, b):
@@ -283,48 +302,38 @@ def _honest(a: FloatArray, b: FloatArray, fold: IntArray) -> tuple[FloatArray, F
 
 
 def _held_votes(a: FloatArray, b: FloatArray, held: list[IntArray]) -> list[tuple[IntArray, IntArray]]:
-    """What each member votes for on rows that it did not learn from."""
+    """The votes of each member on its held-out rows."""
     return [(a[m, rows].argmax(1), b[m, rows].argmax(1)) for m, rows in enumerate(held)]
 
 
-def _merged(a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None) -> IntArray:
-    """Labels after merging the modes that are one.
+def _merged(a: FloatArray, b: FloatArray, labels: IntArray, dips: DensityDips | None) -> IntArray:
+    """Labels after merging the groups that are one mode.
 
-    They are, if the inputs confuse them, if many rows belong to both and no clear gap lies between them, or if
-    there is no gap at all. Without ``gaps`` nothing is known of these.
+    They are, if the inputs confuse them, if they overlap and no clear density dip separates them, or if there is no dip
+    at all. Without ``dips``, density is not considered.
     """
     counts = consensus.joint_counts(a.argmax(1), b.argmax(1), a.shape[1])
-    group = merging.merge_map(counts, _INDEPENDENT, _apart(gaps, labels), least=_NEGLIGIBLE)
-    joined = np.eye(int(group.max()) + 1)[group]
+    between = None if dips is None else dips.cached_between(labels)
+    apart = None if between is None else lambda one, other: between(one, other) == "dip"
+    group = merging.merge_independent(counts, _INDEPENDENT, apart, least=_NEGLIGIBLE)
+    pooling = np.eye(int(group.max()) + 1)[group]
     labels = consensus.renumbered(labels, group)
-    size = consensus.part_of_rows(labels, joined.shape[1])
-    sure, total = consensus.posterior(a @ joined, b @ joined, size)
-    sure = sure[total >= consensus.DISAGREE]
-    sure /= sure.sum(1, keepdims=True)
-    group = merging.merge_overlapping(sure, _OVERLAP, _overlap_of_one(gaps, labels))
+    size = consensus.mode_sizes(labels, pooling.shape[1])
+    posterior, total = consensus.pair_evidence(a @ pooling, b @ pooling, size)
+    posterior = posterior[total >= consensus.DISAGREE]
+    posterior /= posterior.sum(1, keepdims=True)
+    after = None if dips is None else dips.cached_between(labels)
+    limit = None if after is None else lambda one, other: _MERGE_OVERLAP[after(one, other)]
+    group = merging.merge_overlapping(posterior, _OVERLAP, limit)
     merged = consensus.compact(consensus.renumbered(labels, group))
-    return merged if gaps is None or merged.max() < 1 else gaps.merged(merged)
+    return merged if dips is None or merged.max() < 1 else dips.merge_without_dip(merged)
 
 
-def _apart(gaps: Gaps | None, labels: IntArray) -> merging.Apart | None:
-    if gaps is None:
-        return None
-    between = gaps.asked(labels)
-    return lambda one, other: between(one, other) == "gap"
-
-
-def _overlap_of_one(gaps: Gaps | None, labels: IntArray) -> merging.Limit | None:
-    if gaps is None:
-        return None
-    between = gaps.asked(labels)
-    return lambda one, other: _ONE[between(one, other)]
-
-
-def _taught_again(
-    a: FloatArray, b: FloatArray, labels: IntArray, gaps: Gaps | None, clear: float
+def _merged_examples(
+    a: FloatArray, b: FloatArray, labels: IntArray, dips: DensityDips | None, cut: float
 ) -> IntArray:
-    """The examples of the second round: modes that are one merged, without rows that are much less clear than others."""
-    merged = _merged(a, b, labels, gaps)
-    joined = consensus.joining(consensus.merged_into(labels, merged, a.shape[1]))
-    clarity = consensus.posterior(a @ joined, b @ joined, consensus.part_of_rows(merged))[1]
-    return consensus.clearest(clarity, merged, clear)
+    """The examples of the second round: groups merged into modes, without unclear rows."""
+    merged = _merged(a, b, labels, dips)
+    pooling = consensus.pooling_matrix(consensus.merged_modes(labels, merged, a.shape[1]))
+    clarity = consensus.pair_evidence(a @ pooling, b @ pooling, consensus.mode_sizes(merged))[1]
+    return consensus.drop_unclear(clarity, merged, cut)

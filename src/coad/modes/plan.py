@@ -1,4 +1,4 @@
-"""What a fit is made of: networks, steps, and which rows each member learns from."""
+"""The plan of a fit: networks, steps, and the rows that each ensemble member is trained on."""
 
 from __future__ import annotations
 
@@ -13,26 +13,29 @@ from coad.exceptions import InputError
 from coad.learned.net_spec import Conv, NetSpec, default_spec
 from coad.learned.training.configure import blueprints_for
 from coad.learned.training.model import Blueprint
-from coad.modes.inputs import FrontRows, neighbours
+from coad.modes.coordinates import MappedRows, nearest_neighbours
 from coad.modes.training import Plan
 
 if TYPE_CHECKING:
     from coad.modes.estimator import CoincidenceModes
 
-__all__ = ["Task", "blueprints_of_modes", "folds", "held_out", "plan_for"]
+__all__ = ["Task", "folds", "held_out", "mode_blueprints", "plan_for"]
 
+#: Training steps of flat rows: the table hardly changes after that.
 _STEPS = 200
-#: Times that convolutions see every row: more, and they learn the pairs by heart. Never more steps than the second.
-_EPOCHS, _MOST_STEPS = 27, 1500
+#: Epochs of convolutions (with more they memorise the pairs), and their most steps.
+_EPOCHS, _MAX_STEPS = 27, 1500
+#: Hidden units: K modes need room side by side.
 _WIDTH = 128
+#: Gaussian noise on scaled inputs, a regulariser well below the width of a mode.
 _JITTER = 0.15
-#: Each row moves towards one of so many neighbours.
-_NEAR = 5
+#: Neighbours that a row may be interpolated with: near enough to stay within its mode.
+_NEIGHBOURS = 5
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a fit is asked for: its settings, modes to start with, rows of a batch, and what is known of the rows."""
+    """The settings of a fit, the modes to start with, the batch size, and the group and time of the rows."""
 
     model: CoincidenceModes
     modes: int
@@ -41,8 +44,8 @@ class Task:
     time: Any = None
 
 
-def plan_for(model: CoincidenceModes, data: FrontRows, batch: int, rng: np.random.Generator) -> Plan:
-    """How long the members are trained, in which portions, and with which neighbours."""
+def plan_for(model: CoincidenceModes, data: MappedRows, batch: int, rng: np.random.Generator) -> Plan:
+    """Steps, batches, noise and neighbours of the training."""
     return Plan(
         steps=model.steps or (_STEPS if data.flat else _conv_steps(len(data), batch)),
         batch=batch,
@@ -50,12 +53,12 @@ def plan_for(model: CoincidenceModes, data: FrontRows, batch: int, rng: np.rando
         jitter=_JITTER if model.jitter is None else model.jitter,
         seed=int(rng.integers(2**30)),
         micro_batch=model.micro_batch,
-        near=tuple(neighbours(data, _NEAR, rng)) if data.flat else None,
+        neighbours=tuple(nearest_neighbours(data, _NEIGHBOURS, rng)) if data.flat else None,
     )
 
 
-def blueprints_of_modes(net: Any, data: FrontRows) -> tuple[Blueprint, Blueprint]:
-    """The networks of s and of q: those that were asked for, or light ones that suit the shapes."""
+def mode_blueprints(net: Any, data: MappedRows) -> tuple[Blueprint, Blueprint]:
+    """The networks of s and of q: the given ones, or light ones that suit the shapes."""
     shapes = data.shapes
     if net is not None:
         given = blueprints_for(net, shapes[0], shapes[1])
@@ -70,7 +73,7 @@ def blueprints_of_modes(net: Any, data: FrontRows) -> tuple[Blueprint, Blueprint
 
 
 def folds(n: int, count: int, group: ArrayLike | None, rng: np.random.Generator) -> IntArray:
-    """The fold of each row, of ``count``; rows of a group are in one."""
+    """The fold of each row, of ``count``; rows of a group share one."""
     if group is None:
         return np.asarray(rng.permutation(n) % count, dtype=np.int64)
     values, code = np.unique(np.asarray(group), return_inverse=True)
@@ -82,17 +85,14 @@ def folds(n: int, count: int, group: ArrayLike | None, rng: np.random.Generator)
 
 
 def held_out(n: int, group: ArrayLike | None, rng: np.random.Generator) -> BoolArray:
-    """A third of the rows, whole groups where there are enough; never the larger part."""
+    """A random third of the rows, in whole groups if there are at least three; never more than half."""
     few = group is not None and len(np.unique(np.asarray(group))) < 3
     held = folds(n, 3, None if few else group, rng) == 0
     return np.asarray(~held if held.mean() > 0.5 else held)
 
 
 def _light(convs: tuple[Conv, ...]) -> tuple[Conv, ...]:
-    """Convolutions for several members with many outputs: few channels and large strides.
-
-    One wide layer follows: K modes need room side by side, where the binary method needs one direction.
-    """
+    """Two convolutions with few channels and large strides, because there are several members."""
     if not convs:
         return ()
     stride = max(2, round(math.prod(conv.stride for conv in convs) ** 0.5))
@@ -100,5 +100,5 @@ def _light(convs: tuple[Conv, ...]) -> tuple[Conv, ...]:
 
 
 def _conv_steps(n: int, batch: int) -> int:
-    """Steps of convolutions: shapes take longer to learn than columns, and need more rows."""
-    return int(np.clip(_EPOCHS * n / batch, _STEPS, _MOST_STEPS))
+    """Steps of convolutions, which need longer than flat rows."""
+    return int(np.clip(_EPOCHS * n / batch, _STEPS, _MAX_STEPS))

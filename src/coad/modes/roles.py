@@ -1,4 +1,4 @@
-"""Regime or rare: a rule that looks at sizes, at families and, where time is known, at how a mode sits in it."""
+"""Regime or rare: rules on the sizes of modes, on groups of variants and, if time is known, on isolation in time."""
 
 from __future__ import annotations
 
@@ -12,61 +12,70 @@ from coad._typing import FloatArray, IntArray
 __all__ = [
     "Role",
     "assign_roles",
+    "dispersion_beside_regimes",
     "gap_in_sizes",
-    "roles_by_family",
-    "spread_beside_regimes",
+    "roles_by_variant_group",
     "time_isolation",
 ]
 
 Role = Literal["regime", "rare", "ignore"]
 
-#: A rare mode has at most this part of the rows of the mode that a typical row is in.
+#: A rare mode has at most this fraction of the rows of a typical row's mode.
 _SMALL = 1.0 / 3.0
-#: A gap in the sizes parts rare modes from regimes if those above have this many times as many rows, if it is so many
-#: times as wide (in logarithms) as the next one among modes that may be rare, and so many standard errors of two counts.
+#: A size gap separates rare modes from regimes if the ratio of sizes is at least the first, its logarithm at least the
+#: second × that of the next gap, and at least the third × the standard error of two counts.
 _GAP, _WIDEST, _SURE = 1.5, 2.0, 4.0
-#: What lies below a gap has at most this part of the rows together.
+#: Modes below a size gap have at most this fraction of the rows together: if many rows lie there, the large modes stand out.
 _TOGETHER = 0.25
-#: Modes of fewer rows than this make no gap.
+#: Modes of fewer rows than this make no gap: their counts are noise.
 _COUNTED = 5
-#: A mode that keeps to so much less of the time than a typical mode does, and is small, is an episode.
+#: A small mode whose time isolation exceeds the median by this is an episode: half of all time blocks.
 _ISOLATED = 0.5
-#: A mode whose rows would be this far spread over the other modes comes with any of them, and is none of the regimes.
-#: On simulated plants: faults in every regime 0.75 and more, other modes 0.53 and less; on digits up to 0.64.
+#: Dispersion from which a mode occurs in any regime, so is none. On simulated plants: faults in every regime 0.75 and
+#: more, other modes 0.53 and less; on digits up to 0.64.
 _ANYWHERE = 0.7
-#: Small variants are usual if so many families have some, and this part of the families that are not rare. That the rule
-#: is needed was seen by the labels of ten sets of digits (3 to 5 of about 9 families have some); on the simulated plants
-#: and the hydraulic rig, where small modes are faults, it never applies: one family has some, or none stands apart.
-_USUAL, _USUAL_PART = 3, 1.0 / 3.0
+#: Small variants are common if at least so many groups have some, and this fraction of the groups that are not rare. Set
+#: by the labels of ten sets of digits (3 to 5 of about 9 groups have some); on simulated plants and the hydraulic rig,
+#: where small modes are faults, the rule never applies.
+_COMMON, _COMMON_PART = 3, 1.0 / 3.0
 
 
 def assign_roles(
     size: FloatArray,
     max_rare: float,
     isolation: FloatArray | None = None,
-    spread: FloatArray | None = None,
+    dispersion: FloatArray | None = None,
     rows: int | None = None,
 ) -> list[tuple[Role, str]]:
-    """Role and reason of each mode, from the sizes (fractions of the rows).
+    """Role of each mode and the reason for it.
 
-    A mode is rare if it has at most ``max_rare`` of the rows and lies below a gap in the sizes (see
-    :func:`gap_in_sizes`; asked if the number of ``rows`` is given). Where there is none, it has at most a third
-    as many as the mode that a typical row is in (the median over rows, not over modes: many small kinds do not make
-    each other common). ``isolation`` (0: spread over all time, 1: in one stretch) makes a mode rare
-    that is small, but not that small, if the others are not in stretches too. So does ``spread``
-    (:func:`~coad.modes.spread.spread_of_modes`): where there are many regimes, a fault that comes with all
-    of them may have more rows than each.
+    Parameters
+    ----------
+    size : array
+        Sizes as fractions of the rows.
+    max_rare : float
+        A mode above this size is a regime.
+    isolation : array, optional
+        0 (at all times) to 1 (in one stretch of time), see :func:`time_isolation`. A mode below the typical size that is
+        much more isolated than the others is rare.
+    dispersion : array, optional
+        See :func:`~coad.modes.dispersion.mode_dispersion`. A mode that occurs in every regime is rare, also if each
+        regime is smaller than it.
+    rows : int, optional
+        The number of rows, to look for a size gap (:func:`gap_in_sizes`): modes below it are rare. Without a gap, modes
+        of at most a third of the size of a typical row's mode are (the median over rows, not over modes, so that many
+        small kinds do not make each other typical).
 
     >>> [role for role, _ in assign_roles(np.array([0.5, 0.3, 0.15, 0.02]), 0.1)]
     ['regime', 'regime', 'regime', 'rare']
     """
     found: list[tuple[Role, str]] = []
     typical = _typical(size)
-    usual = 0.0 if isolation is None else float(np.median(isolation))
+    median_isolation = 0.0 if isolation is None else float(np.median(isolation))
     gap = None if rows is None else gap_in_sizes(size, max_rare, rows)
     for k, part in enumerate(size):
         if part > max_rare:
-            found.append(("regime", f"more of the rows than max_rare = {max_rare:g}"))
+            found.append(("regime", f"larger than max_rare = {max_rare:g} of the rows"))
         elif gap is not None and part <= gap[0]:
             times = gap[1] / max(float(part), 1e-12)
             found.append(
@@ -75,27 +84,19 @@ def assign_roles(
         elif gap is None and part <= _SMALL * typical:
             times = typical / max(float(part), 1e-12)
             found.append(("rare", f"a typical row's mode has {times:.1f} times as many rows"))
-        elif isolation is not None and isolation[k] - usual >= _ISOLATED and part < typical:
-            found.append(("rare", "in few stretches of time"))
-        elif spread is not None and spread[k] >= _ANYWHERE and part > _SMALL * typical:
-            found.append(("rare", "its rows come with any of the other modes"))
+        elif isolation is not None and isolation[k] - median_isolation >= _ISOLATED and part < typical:
+            found.append(("rare", "it occurs in few stretches of time"))
+        elif dispersion is not None and dispersion[k] >= _ANYWHERE and part > _SMALL * typical:
+            found.append(("rare", "it occurs in every regime"))
         elif gap is not None:
-            found.append(
-                (
-                    "regime",
-                    f"above the gap in the sizes: below it are at most {gap[0]:.2%} of the rows",
-                )
-            )
+            found.append(("regime", f"above the gap in the sizes, which starts at {gap[0]:.2%} of the rows"))
         else:
-            found.append(("regime", "over a third of the rows of a typical row's mode"))
+            found.append(("regime", "more than a third of the rows of a typical row's mode"))
     return found
 
 
 def gap_in_sizes(size: FloatArray, max_rare: float, rows: int) -> tuple[float, float] | None:
-    """The sizes on both sides of the one wide gap among modes that may be rare; None if no gap stands out.
-
-    Regimes may be of very different sizes, and many; if one gap is much wider than all others, what lies below is
-    another sort of thing, unless many rows lie there: then it is the large modes that stand out.
+    """The sizes below and above the one wide gap among modes that may be rare; None if no gap stands out.
 
     >>> gap_in_sizes(np.array([0.05] * 19 + [0.03, 0.02]), 0.1, 10_000) is None
     True
@@ -119,88 +120,84 @@ def gap_in_sizes(size: FloatArray, max_rare: float, rows: int) -> tuple[float, f
     return float(below[first]), float(above[first])
 
 
-def roles_by_family(
+def roles_by_variant_group(
     roles: Sequence[tuple[Role, str]],
     size: FloatArray,
-    family: IntArray,
+    group: IntArray,
     max_rare: float,
     isolation: FloatArray | None = None,
-    spread: FloatArray | None = None,
+    dispersion: FloatArray | None = None,
     number: IntArray | None = None,
     rows: int | None = None,
-    usual: int = _USUAL,
+    common: int = _COMMON,
 ) -> list[tuple[Role, str]]:
-    """Roles in which ways of doing the same are no kinds of their own, if there are many such and a kind stands apart.
+    """Roles in which small variants of larger modes are not rare, if variants are common and a whole group is rare.
 
-    ``family`` is the number of each mode's family (:func:`~coad.modes.families.families`). A small mode of a family that
-    is not small is a variant. Where few families have one, it is news, as a fault in one regime is. Where most
-    digits are written in a rare way by some, it is not, if a whole family is rare by the rule for modes (below a gap in
-    the sizes of families, if ``rows`` are given, or a third of a typical row's family): that one is.
-    How many families must have variants is ``usual``; 0 for families that are parted by gaps, where a variant is a piece,
-    and where one gap in the sizes must stand out.
-    What is rare by its place in time, or would be anywhere if it were not there, stays so. ``number`` are the modes' own, for the reason.
+    ``group`` is the variant group of each mode. A small mode of a group that is not small is a variant. If few groups
+    have one, it stays rare, as a fault in one regime does. If at least ``common`` groups do (every digit has a rare way
+    of writing) and a whole group is rare by the rule for modes, only that group is. ``common`` = 0 is for groups by
+    density dips, where a variant is a piece of a mode: then a gap in the sizes of the groups must stand out.
+    Modes that are rare by isolation or dispersion stay rare. ``number`` are the modes' own numbers, for the reason.
 
     >>> size = np.array([0.28, 0.02, 0.28, 0.02, 0.28, 0.02, 0.1])
     >>> roles = assign_roles(size, 0.1)
     >>> [role for role, _ in roles]
     ['regime', 'rare', 'regime', 'rare', 'regime', 'rare', 'regime']
-    >>> [role for role, _ in roles_by_family(roles, size, np.array([0, 0, 1, 1, 2, 2, 3]), 0.1)]
+    >>> [role for role, _ in roles_by_variant_group(roles, size, np.array([0, 0, 1, 1, 2, 2, 3]), 0.1)]
     ['regime', 'regime', 'regime', 'regime', 'regime', 'regime', 'rare']
     """
-    whole: FloatArray = np.bincount(family, weights=size).astype(np.float64)
+    whole: FloatArray = np.bincount(group, weights=size).astype(np.float64)
     typical = _typical(whole)
     gap = None if rows is None else gap_in_sizes(whole, max_rare, rows)
-    apart = (whole <= min(max_rare, _SMALL * typical if gap is None else gap[0]))[family]
-    variant = np.array([role == "rare" for role, _ in roles], dtype=bool) & ~apart
+    rare_group = (whole <= min(max_rare, _SMALL * typical if gap is None else gap[0]))[group]
+    variant = np.array([role == "rare" for role, _ in roles], dtype=bool) & ~rare_group
     if isolation is not None:
         variant &= isolation - np.median(isolation) < _ISOLATED
-    if spread is not None:
-        variant &= spread < _ANYWHERE
-    having, large = len(np.unique(family[variant])), len(np.unique(family[~apart]))
-    clear = having >= max(usual, _USUAL_PART * large) if usual else gap is not None
-    if not apart.any() or not clear:
+    if dispersion is not None:
+        variant &= dispersion < _ANYWHERE
+    having, large = len(np.unique(group[variant])), len(np.unique(group[~rare_group]))
+    clear = having >= max(common, _COMMON_PART * large) if common else gap is not None
+    if not rare_group.any() or not clear:
         return list(roles)
     found = list(roles)
-    for k in np.flatnonzero(apart):
-        times = typical / max(float(whole[family[k]]), 1e-12)
+    for k in np.flatnonzero(rare_group):
+        times = typical / max(float(whole[group[k]]), 1e-12)
         found[k] = (
             "rare",
-            f"unlike all others; a typical row's family has {times:.1f} times as many rows",
+            f"unlike all others; a typical row's group of variants has {times:.1f} times as many rows",
         )
     for k in np.flatnonzero(variant):
-        larger = int(np.where(family == family[k], size, 0.0).argmax())
-        name = larger if number is None else number[larger]
-        why = f"{having} of {large} families have some" if usual else "hardly any gap lies between them"
+        largest = int(np.where(group == group[k], size, 0.0).argmax())
+        name = largest if number is None else number[largest]
+        why = f"{having} of {large} groups have variants" if common else "no clear density dip between them"
         what = (
             f"a variant of mode {name}"
-            if larger != k
-            else f"with its variants {whole[family[k]]:.1%} of the rows"
+            if largest != k
+            else f"with its variants {whole[group[k]]:.1%} of the rows"
         )
         found[k] = ("regime", f"{what}; {why}")
     return found
 
 
-def spread_beside_regimes(
-    roles: Sequence[tuple[Role, str]], family: IntArray, spread: FloatArray, agreed: FloatArray
+def dispersion_beside_regimes(
+    roles: Sequence[tuple[Role, str]], group: IntArray, dispersion: FloatArray, agreed: FloatArray
 ) -> FloatArray:
-    """The spread that keeps a mode from being a piece, of the two that :func:`~coad.modes.spread.spread_of_modes` tells.
+    """The dispersion that keeps a mode from being a variant, of the two that
+    :func:`~coad.modes.dispersion.mode_dispersion` returns.
 
-    What would be anywhere if it were not there is no piece of the regime beside it. But where a whole family is small
-    modes, each would be anywhere without the others; then s and q must agree on where.
+    Modes in a group with a regime have the first. In a group of small modes only, each would be dispersed without the
+    others, so s and q must agree on the reassignment: the second.
 
     >>> roles = [("regime", ""), ("rare", ""), ("rare", ""), ("rare", "")]
-    >>> spread_beside_regimes(roles, np.array([0, 0, 1, 1]), np.full(4, 0.9), np.zeros(4)).tolist()
+    >>> dispersion_beside_regimes(roles, np.array([0, 0, 1, 1]), np.full(4, 0.9), np.zeros(4)).tolist()
     [0.9, 0.9, 0.0, 0.0]
     """
     regimes = [role == "regime" for role, _ in roles]
-    return np.asarray(np.where(np.isin(family, family[regimes]), spread, agreed))
+    return np.asarray(np.where(np.isin(group, group[regimes]), dispersion, agreed))
 
 
 def time_isolation(label: IntArray, order: IntArray, modes: int, blocks: int = 50) -> FloatArray:
-    """1 − the part of the time (in blocks of equally many rows) in which a mode is at home.
-
-    At home: the blocks that are needed to hold 90 % of its rows.
-    """
+    """1 − the fraction of time blocks (of equally many rows) that hold 90 % of a mode's rows; ``order`` sorts by time."""
     n = len(label)
     where = np.empty(n, dtype=np.int64)
     where[order] = np.arange(n) * blocks // max(n, 1)

@@ -1,4 +1,7 @@
-"""A catalogue as a folder: weights and fronts in safetensors, everything else in JSON."""
+"""A catalogue as a folder: weights and coordinate maps in safetensors, everything else in JSON.
+
+The keys are those of the file format, and stay as they are so that old models load.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from coad.learned.scaling import Scaler
 from coad.learned.training.duo import Duo
 from coad.learned.training.model import Blueprint
 from coad.modes.catalogue import Mode, ModeTable
-from coad.modes.deviations import Deviations
-from coad.modes.inputs import Front
+from coad.modes.coordinates import Coordinates
+from coad.modes.residuals import ResidualModel
 from coad.modes.training import build
 from coad.modes.transforms import transforms_from_list, transforms_to_list
 
@@ -25,7 +28,7 @@ __all__ = ["KIND", "modes_facts", "restore_modes", "save_modes"]
 
 KIND = "modes"
 _NOT_SAVED = ("net", "random_state", "verbose")
-_DEEPER = "deviations."
+_RESIDUALS = "deviations."
 
 
 def save_modes(model: CoincidenceModes, folder: Path) -> None:
@@ -39,9 +42,9 @@ def modes_facts(model: CoincidenceModes) -> tuple[dict[str, Any], dict[str, torc
     tensors: dict[str, torch.Tensor] = {}
     if model.duo_ is not None:
         tensors |= {f"duo.{k}": v.contiguous() for k, v in model.duo_.state_dict().items()}
-    for side, front in zip("sq", model.fronts_, strict=True):
-        if front.factors is not None:
-            tensors[f"front.{side}"] = torch.from_numpy(np.ascontiguousarray(front.factors))
+    for side, one in zip("sq", model.coordinates_, strict=True):
+        if one.factors is not None:
+            tensors[f"front.{side}"] = torch.from_numpy(np.ascontiguousarray(one.factors))
     facts = {
         "kind": KIND,
         "settings": settings,
@@ -56,13 +59,13 @@ def modes_facts(model: CoincidenceModes) -> tuple[dict[str, Any], dict[str, torc
             "contexts": model.contexts_,
             "names": [model.names_s_, model.names_q_],
         },
-        "scaling": [front.scaler.to_dict() for front in model.fronts_],
+        "scaling": [one.scaler.to_dict() for one in model.coordinates_],
         "transforms": transforms_to_list(model.transforms_),
         "nets": [blueprint.to_dict() for blueprint in model.blueprints_],
         "modes": model.modes_.to_list(),
     }
-    if model.deviations_ is not None:
-        facts["deviations"], more = _deviations_facts(model.deviations_)
+    if model.residuals_ is not None:
+        facts["deviations"], more = _residual_facts(model.residuals_)
         tensors |= more
     return facts, tensors
 
@@ -70,7 +73,7 @@ def modes_facts(model: CoincidenceModes) -> tuple[dict[str, Any], dict[str, torc
 def restore_modes(
     model: CoincidenceModes, facts: dict[str, Any], tensors: dict[str, torch.Tensor], nets: Any = None
 ) -> CoincidenceModes:
-    """Fill ``model``, which is not fitted, with what :func:`modes_facts` gave."""
+    """Fill ``model``, which is not fitted, with the result of :func:`modes_facts`."""
     known = model.get_params(deep=False)
     model.set_params(**{k: v for k, v in facts["settings"].items() if k in known})
     model.blueprints_ = blueprints_of(facts["nets"], nets)
@@ -80,8 +83,8 @@ def restore_modes(
     model.contexts_ = facts["schema"]["contexts"]
     names = facts["schema"]["names"]
     model.names_s_, model.names_q_ = (None if one is None else tuple(one) for one in names)
-    model.fronts_ = tuple(
-        Front(
+    model.coordinates_ = tuple(
+        Coordinates(
             Scaler.from_dict(scale),
             tensors[f"front.{side}"].numpy().copy() if f"front.{side}" in tensors else None,
         )
@@ -93,16 +96,16 @@ def restore_modes(
         Mode(**{**one, "exemplars": tuple(int(i) for i in one["exemplars"])}) for one in facts["modes"]
     )
     model.labels_ = np.zeros(0, dtype=np.int64)
-    model.deviations_ = _rebuilt_deviations(facts["deviations"], tensors) if "deviations" in facts else None
-    kinds = 0 if model.deviations_ is None else len(model.deviations_.kinds)
+    model.residuals_ = _restored_residuals(facts["deviations"], tensors) if "deviations" in facts else None
+    kinds = 0 if model.residuals_ is None else len(model.residuals_.kinds)
     model.duo_ = None
     if facts["members"]:
         outputs = len(model.sizes_) - kinds
-        model.duo_ = _rebuilt_duo(model.blueprints_, int(facts["members"]), outputs, tensors, "duo.")
+        model.duo_ = _restored_networks(model.blueprints_, int(facts["members"]), outputs, tensors, "duo.")
     return model
 
 
-def _deviations_facts(own: Deviations) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+def _residual_facts(own: ResidualModel) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     facts = {
         "modes": own.modes.tolist(),
         "sizes": own.sizes.tolist(),
@@ -112,31 +115,33 @@ def _deviations_facts(own: Deviations) -> tuple[dict[str, Any], dict[str, torch.
         "outputs": own.duo.net_s.outputs,
         "nets": [blueprint.to_dict() for blueprint in own.blueprints],
     }
-    tensors = {f"{_DEEPER}duo.{k}": v.contiguous() for k, v in own.duo.state_dict().items()}
+    tensors = {f"{_RESIDUALS}duo.{k}": v.contiguous() for k, v in own.duo.state_dict().items()}
     for side, centre, map_ in zip("sq", own.centres, own.maps, strict=True):
-        tensors[f"{_DEEPER}centres.{side}"] = torch.from_numpy(np.ascontiguousarray(centre))
-        tensors[f"{_DEEPER}map.{side}"] = torch.from_numpy(np.ascontiguousarray(map_))
+        tensors[f"{_RESIDUALS}centres.{side}"] = torch.from_numpy(np.ascontiguousarray(centre))
+        tensors[f"{_RESIDUALS}map.{side}"] = torch.from_numpy(np.ascontiguousarray(map_))
     return facts, tensors
 
 
-def _rebuilt_deviations(facts: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Deviations:
+def _restored_residuals(facts: dict[str, Any], tensors: dict[str, torch.Tensor]) -> ResidualModel:
     blueprints = blueprints_of(facts["nets"], None)
     centres, maps = (
-        [tensors[f"{_DEEPER}{name}.{side}"].numpy().copy() for side in "sq"] for name in ("centres", "map")
+        [tensors[f"{_RESIDUALS}{name}.{side}"].numpy().copy() for side in "sq"] for name in ("centres", "map")
     )
-    return Deviations(
+    return ResidualModel(
         np.array(facts["modes"], dtype=np.int64),
         np.array(facts["sizes"], dtype=np.float64),
         np.array(facts["regimes"], dtype=bool),
         (centres[0], centres[1]),
         (maps[0], maps[1]),
-        _rebuilt_duo(blueprints, int(facts["members"]), int(facts["outputs"]), tensors, f"{_DEEPER}duo."),
+        _restored_networks(
+            blueprints, int(facts["members"]), int(facts["outputs"]), tensors, f"{_RESIDUALS}duo."
+        ),
         blueprints,
         tuple(int(kind) for kind in facts["kinds"]),
     )
 
 
-def _rebuilt_duo(
+def _restored_networks(
     blueprints: tuple[Blueprint, Blueprint],
     members: int,
     outputs: int,

@@ -1,10 +1,9 @@
-"""Training of stacked K-way networks: first by the table, then on the labels of the consensus.
+"""Training of stacked K-way networks: first on the joint table, then on the labels of the consensus.
 
-Member m never learns from the pairs of fold m: what it says about them is honest.
+Member m is not trained on fold m, so its outputs there are held-out predictions.
 
-Each row is moved, at every step, part of the way to one of its neighbours in the same input. So
-a mode's border costs nothing where there are no rows, and much where it cuts through a
-crowd; it settles in the gaps.
+At every step each row is interpolated with one of its nearest neighbours in the same input. A border between modes is
+then expensive where it cuts through dense rows, and settles where the density is low.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from coad.learned.nets import LoopedNet, StackedNet
 from coad.learned.training.adam import Adam, Group
 from coad.learned.training.duo import Duo, Rows
 from coad.learned.training.model import Blueprint
-from coad.modes.inputs import FrontRows
+from coad.modes.coordinates import MappedRows
 from coad.modes.objective import table_loss
 
 __all__ = [
@@ -32,21 +31,24 @@ __all__ = [
     "PooledDuo",
     "build",
     "responsibilities",
+    "train_members",
     "train_on_labels",
     "train_on_table",
-    "trained",
 ]
 
 Tick = Callable[[int], None]
+Train = Callable[[Duo, Tensor, Tick | None], None]
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+#: The learning rate rises over this fraction of the steps, then follows a cosine.
 _WARM_UP = 0.1
-#: The normalised logits are multiplied by this: votes are decided from the start, and rare modes
-#: have rows of their own. At 1 every row votes a little for every mode and the table stays empty.
+#: Normalised logits are multiplied by this. At 1 every row votes a little for every mode and the table stays empty.
 _SHARPNESS = 4.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long, in which portions, and how much noise."""
+    """Steps, batch size, learning rate, noise, and the neighbours of each row in s and in q."""
 
     steps: int
     batch: int
@@ -54,14 +56,11 @@ class Plan:
     jitter: float
     seed: int
     micro_batch: int | None = None
-    near: tuple[IntArray, ...] | None = None  #: the neighbours of each row in s and in q
+    neighbours: tuple[IntArray, ...] | None = None
 
 
 class PooledDuo(Duo):
-    """Networks with more outputs than there are modes: those of one mode are added up.
-
-    ``mode`` (outputs,) is the mode of each output, -1 if it has none.
-    """
+    """Networks with more outputs than modes; ``mode`` (outputs,) is the mode of each output, -1 if it has none."""
 
     mode: Tensor
 
@@ -74,7 +73,7 @@ class PooledDuo(Duo):
         return self._pooled(z_s), self._pooled(z_q)
 
     def _pooled(self, z: Tensor) -> Tensor:
-        """The logarithm of the sum of e^z over the outputs of each mode."""
+        """Log-sum-exp over the outputs of each mode."""
         own = F.one_hot(self.mode.clamp_min(0)).to(z.dtype) * (self.mode >= 0)[:, None]
         top = z.detach().amax(-1, keepdim=True)
         return ((z - top).exp() @ own).clamp_min(1e-30).log() + top
@@ -88,10 +87,7 @@ def build(
     sharp: bool = False,
     mode: IntArray | None = None,
 ) -> Duo:
-    """Both networks of some members; ``sharp`` gives them normalised logits of a fixed sharpness.
-
-    With ``mode``, the outputs of one mode are added up (:class:`PooledDuo`).
-    """
+    """Both networks of some members; ``sharp`` normalises the logits to a fixed scale, ``mode`` pools the outputs."""
     net_s = blueprints[0].build([2 * seed for seed in seeds], outputs)
     net_q = blueprints[1].build([2 * seed + 1 for seed in seeds], outputs)
     net_s.layout = net_q.layout = "channels_last"  # the faster one for several members in a stack
@@ -106,15 +102,12 @@ def build(
     return duo
 
 
-Train = Callable[[Duo, Tensor, Tick | None], None]
-
-
-def trained(
+def train_members(
     train: Train,
     blueprints: tuple[Blueprint, Blueprint],
     members: list[int],
     outputs: int,
-    seen: Tensor,
+    weight: Tensor,
     *,
     workers: int = 1,
     sharp: bool = False,
@@ -122,12 +115,11 @@ def trained(
     mode: IntArray | None = None,
     tick: Tick | None = None,
 ) -> Duo:
-    """All members trained, shared out among some threads: small products gain nothing from threads of their own.
+    """Train all members, distributed over ``workers`` threads (fully-connected networks only).
 
-    Members know nothing of each other, so it does not matter who trains beside whom. Only fully-connected networks
-    can be shared out; others come as one. With ``like``, each starts from the layers of the same member there, as
-    far as they have the same shape: all but the last, if the number of outputs differs. With ``mode``, the mode of
-    each output, those of one mode are added up.
+    ``weight`` (members, n) is 0 for the rows that a member is not trained on. With ``like``, each member starts from the
+    layers of the same member there whose shapes agree: all but the last, if the number of outputs differs. ``mode``
+    pools the outputs of each mode.
     """
     parts = [part for part in np.array_split(np.arange(len(members)), workers) if len(part)]
 
@@ -135,7 +127,7 @@ def trained(
         duo = build(blueprints, [members[i] for i in part], outputs, sharp=sharp, mode=mode)
         if like is not None:
             _start_like(duo, like, torch.from_numpy(part))
-        train(duo, seen[torch.from_numpy(part)], tick if part[0] == 0 else None)
+        train(duo, weight[torch.from_numpy(part)], tick if part[0] == 0 else None)
         return duo
 
     if len(parts) == 1:
@@ -150,34 +142,34 @@ def trained(
 
 @torch.no_grad()
 def _start_like(duo: Duo, like: Duo, part: Tensor) -> None:
-    """Take over the networks' layers of some members where the shapes agree; heads start anew."""
+    """Copy the layers of some members where the shapes agree; heads start anew."""
     known = dict(like.named_parameters())
     for name, value in duo.named_parameters():
         if name.startswith("net_") and known[name].shape[1:] == value.shape[1:]:
             value.copy_(known[name][part])
 
 
-def train_on_table(rows: FrontRows, plan: Plan, duo: Duo, seen: Tensor, tick: Tick | None = None) -> None:
-    """Maximise what the joint table of each member holds; ``seen`` (members, n) is 0 on its fold."""
+def train_on_table(rows: MappedRows, plan: Plan, duo: Duo, weight: Tensor, tick: Tick | None = None) -> None:
+    """Maximise the mutual information of each member's joint table; ``weight`` (members, n) is 0 on its fold."""
 
     def loss(z_s: Tensor, z_q: Tensor, index: Tensor) -> Tensor:
         context = None if rows.context is None else rows.context[index]
-        return table_loss(z_s.softmax(-1), z_q.softmax(-1), seen[:, index], context)
+        return table_loss(z_s.softmax(-1), z_q.softmax(-1), weight[:, index], context)
 
     _descend(duo, rows, np.arange(len(rows)), plan, loss, tick)
 
 
 def train_on_labels(
-    rows: FrontRows, plan: Plan, labels: IntArray, duo: Duo, seen: Tensor, tick: Tick | None = None
+    rows: MappedRows, plan: Plan, labels: IntArray, duo: Duo, weight: Tensor, tick: Tick | None = None
 ) -> None:
-    """Teach both networks the consensus; rows without a label (-1) have no say."""
+    """Train both networks on the labels of the consensus by cross-entropy; rows with -1 are left out."""
     target = torch.from_numpy(labels)
 
     def loss(z_s: Tensor, z_q: Tensor, index: Tensor) -> Tensor:
         wanted = target[index].expand(z_s.shape[0], -1)
-        weight = seen[:, index]
+        own = weight[:, index]
         each = sum(F.cross_entropy(z.transpose(1, 2), wanted, reduction="none") for z in (z_s, z_q))
-        value: Tensor = ((each * weight).sum(1) / weight.sum(1).clamp_min(1.0)).sum()
+        value: Tensor = ((each * own).sum(1) / own.sum(1).clamp_min(1.0)).sum()
         return value
 
     _descend(duo, rows, np.flatnonzero(labels >= 0), plan, loss, tick)
@@ -185,28 +177,25 @@ def train_on_labels(
 
 @torch.no_grad()
 def responsibilities(duo: Duo, rows: Rows, block: int = 4096) -> tuple[FloatArray, FloatArray]:
-    """a and b of all rows, (members, n, K)."""
+    """The softmax outputs a and b of all rows, (members, n, K)."""
     duo.eval()
     parts = [duo(s, q) for s, q in rows.blocks(block)]
     a, b = (torch.cat([part[i] for part in parts], dim=1).softmax(-1).numpy() for i in (0, 1))
     return a, b
 
 
-Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
-
-
-def _descend(duo: Duo, rows: FrontRows, used: IntArray, plan: Plan, loss: Loss, tick: Tick | None) -> None:
+def _descend(duo: Duo, rows: MappedRows, used: IntArray, plan: Plan, loss: Loss, tick: Tick | None) -> None:
     group = Group([p for p in duo.parameters() if p.requires_grad], plan.rate)
     optimizer = Adam([group])
     rng = np.random.default_rng([plan.seed, plan.steps])
     noise = torch.Generator().manual_seed(int(rng.integers(2**62)))
-    portions = max(1, round(len(used) / plan.batch))
-    duo.head_s.momentum = duo.head_q.momentum = max(0.1, 1.0 / portions)
+    batches = max(1, round(len(used) / plan.batch))
+    duo.head_s.momentum = duo.head_q.momentum = max(0.1, 1.0 / batches)
     step = 0
     while step < plan.steps:
-        for index in np.array_split(rng.permutation(used), portions):
-            group.lr = plan.rate * _pace(step / plan.steps)
-            s, q = _moved(rows, index, plan, noise)
+        for index in np.array_split(rng.permutation(used), batches):
+            group.lr = plan.rate * _learning_rate_factor(step / plan.steps)
+            s, q = _augmented(rows, index, plan, noise)
             duo.train()
             optimizer.zero_grad()
             _backward(duo, s, q, torch.from_numpy(index), loss, plan.micro_batch)
@@ -218,27 +207,27 @@ def _descend(duo: Duo, rows: FrontRows, used: IntArray, plan: Plan, loss: Loss, 
                 break
 
 
-def _moved(rows: FrontRows, index: IntArray, plan: Plan, noise: torch.Generator) -> tuple[Tensor, ...]:
-    """Some rows, each moved towards a neighbour and jittered, in s and in q by themselves."""
-    moved = list(rows.take(index))
+def _augmented(rows: MappedRows, index: IntArray, plan: Plan, noise: torch.Generator) -> tuple[Tensor, ...]:
+    """Some rows, interpolated with a neighbour and jittered, independently in s and in q."""
+    found = list(rows.take(index))
     for side in (0, 1):
-        x = moved[side]
-        if plan.near is not None:
-            near = plan.near[side]
+        x = found[side]
+        if plan.neighbours is not None:
+            near = plan.neighbours[side]
             pick = torch.randint(near.shape[1], (len(index),), generator=noise).numpy()
             part = torch.rand(len(index), 1, generator=noise)
             x = x + part * (rows.side(side, near[index, pick]) - x)
         if plan.jitter > 0:
             x = x + plan.jitter * torch.randn(x.shape, generator=noise)
-        moved[side] = x
-    return tuple(moved)
+        found[side] = x
+    return tuple(found)
 
 
 def _backward(duo: Duo, s: Tensor, q: Tensor, index: Tensor, loss: Loss, micro: int | None) -> None:
-    """The gradient of the whole portion, if need be with the memory of a part of it.
+    """The exact gradient of a batch, in micro-batches if asked for.
 
-    The loss depends on the networks through K numbers a row, so these are collected
-    first, the loss is differentiated by them, and each part gets its share.
+    The loss depends on the networks through K logits a row: these are collected without gradients, the loss is
+    differentiated by them, and each micro-batch is back-propagated with its part.
     """
     if micro is None or micro >= len(s):
         logit_s, logit_q = duo(s, q)
@@ -256,7 +245,7 @@ def _backward(duo: Duo, s: Tensor, q: Tensor, index: Tensor, loss: Loss, micro: 
             net(part).backward(grad)
 
 
-def _pace(done: float) -> float:
+def _learning_rate_factor(done: float) -> float:
     if done < _WARM_UP:
         return (done + 0.01) / (_WARM_UP + 0.01)
     return 0.5 * (1.0 + math.cos(math.pi * (done - _WARM_UP) / (1.0 - _WARM_UP)))

@@ -1,1 +1,1 @@
-"""Pictures and pages that people look at. Plotly loads when a picture is made."""
+"""Reports as HTML pages, and their figures. Plotly loads when a figure is made."""

@@ -1,4 +1,4 @@
-"""Cards of a gallery: which pairs to show, what they are called, and both inputs side by side."""
+"""Cards of a gallery: which pairs to show, their titles, and drawings of both inputs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 from coad._typing import IntArray
 from coad.events.runs import find_events
 from coad.report.data import Scored
-from coad.report.gallery import UsualRows, draw, shape_kind
+from coad.report.drawings import NormalRows, draw, shape_kind
 from coad.report.study import Study
 
 __all__ = ["card", "one_sided", "pair_facts", "pair_title", "strongest"]
 
 
-def card(study: Study, usual: UsualRows, pair: int, title: str, facts: str) -> str:
+def card(study: Study, normal: NormalRows, pair: int, title: str, facts: str) -> str:
     """One pair with both inputs drawn side by side, as HTML."""
     scored = study.scored
     drawings = "".join(
         f"<div><p class='side'>{side}: p_{side} = {p:.3f}</p>"
-        + draw(store.rows([pair])[0], names, usual.of(side, pair), f"{side} of {title}")
+        + draw(store.rows([pair])[0], names, normal.of(side, pair), f"{side} of {title}")
         + "</div>"
         for side, store, names, p in (
             ("s", scored.s, scored.s_names, scored.p_s[pair]),
@@ -37,14 +37,14 @@ def card(study: Study, usual: UsualRows, pair: int, title: str, facts: str) -> s
 
 
 def pair_title(scored: Scored, pair: int) -> str:
-    """What a pair is called in a gallery."""
+    """The title of a pair: its ID, time or row."""
     if scored.id is not None:
         return str(scored.id[pair])
     return scored.time_text(pair) or f"row {int(scored.first[pair]):,}"
 
 
 def pair_facts(scored: Scored, pair: int, n_pairs: int = 1) -> str:
-    """The other things known about it."""
+    """Rows, duration, file and regime of a pair, for the line under its title."""
     parts = []
     if scored.windows:
         parts.append(f"rows {int(scored.first[pair]):,}–{int(scored.last[pair]):,}")
@@ -67,7 +67,7 @@ def strongest(study: Study, most: int) -> IntArray:
 
 
 def one_sided(study: Study, side: str, most: int, thresholds: tuple[float, float] | None = None) -> IntArray:
-    """Pairs that one input finds odd and the other does not, one of each run, the clearest first."""
+    """Pairs that are anomalous in one input only, the clearest of each run, in falling order."""
     scored = study.scored
     mine, other = (scored.p_s, scored.p_q) if side == "s" else (scored.p_q, scored.p_s)
     own, others = (thresholds or study.start)[:: 1 if side == "s" else -1]

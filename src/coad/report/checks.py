@@ -1,4 +1,4 @@
-"""Two tables of a report: what is assumed and whether it holds, and what each regime holds."""
+"""Two tables of a report: the assumptions and whether they hold, and the results within each regime."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from coad.report.study import Study
 
 __all__ = ["checks_table", "regime_rows"]
 
-_CORRELATED = 0.1
-_FEW_JOINT = 10
+#: A correlation of unflagged confidences below this is negligible; fewer joint pairs than the second prove little.
+_CORRELATED, _FEW_JOINT = 0.1, 10
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 def checks_table(study: Study) -> Table:
-    """What is assumed, what was measured, and the outcome in a word."""
+    """Each assumption, what was measured, and whether it holds."""
     test, scored = study.test, study.scored
     rows: list[tuple[str, str, str]] = []
 
@@ -38,8 +38,8 @@ def checks_table(study: Study) -> Table:
         None if test.p_value is None else test.p_value <= LEVEL,
     )
     add(
-        "the coincidence is gone when one input is moved in time",
-        "–" if test.shift_p_value is None else f"p = {test.shift_p_value:.3g} ({test.n_shifts} moves)",
+        "the coincidence does not survive shifting one input in time",
+        "–" if test.shift_p_value is None else f"p = {test.shift_p_value:.3g} ({test.n_shifts} shifts)",
         None if test.shift_p_value is None else test.shift_p_value <= LEVEL,
     )
     flag_s, flag_q = scored.p_s >= study.start[0], scored.p_q >= study.start[1]
@@ -61,7 +61,7 @@ def checks_table(study: Study) -> Table:
     numbers = study.numbers_at(*study.start, study.beta)
     rate = numbers.precision_hat * numbers.n_joint / max(numbers.n, 1)
     add(
-        "not more true events than anomalies can be",
+        "no more events than there can be anomalies",
         f"{rate:.2%} of all; up to {study.largest_rate():.0%} is plausible",
         rate <= study.largest_rate(),
     )
@@ -84,7 +84,7 @@ def checks_table(study: Study) -> Table:
         rows.append(
             (
                 "windows share no samples",
-                f"{scored.overlap} in a row do; the tests look at one of {scored.overlap}",
+                f"{scored.overlap} in a row do; the tests use every {scored.overlap}th",
                 "✓ allowed for",
             )
         )
@@ -92,7 +92,7 @@ def checks_table(study: Study) -> Table:
 
 
 def regime_rows(study: Study, thresholds: tuple[float, float]) -> Table:
-    """Each regime's pairs, flags, P̂ and mean confidences, those with most flagged first."""
+    """Pairs, events, flags, P̂ and mean confidences of each regime, those with most flagged first."""
     scored = study.scored
     assert scored.code is not None
     size = len(scored.contexts)

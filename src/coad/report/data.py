@@ -1,4 +1,4 @@
-"""The scored pairs of some files, with what describes them: what a report and the explorer look at."""
+"""The scored pairs of some files with their inputs, times and contexts, for reports and the explorer."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["RowStore", "Scored", "read_scored"]
 
-#: Inputs of more bytes than this are kept in a file that is gone when the program is.
+#: Inputs of more bytes than this go to a temporary file.
 _IN_MEMORY = 600_000_000
 
 
 class RowStore:
-    """Rows of one shape that come in blocks and are looked at one by one, in memory or on disk.
+    """Rows of one shape that are added in blocks and read one by one, in memory or on disk.
 
     >>> store = RowStore()
     >>> store.add(np.arange(6.0).reshape(3, 2))
@@ -50,7 +50,7 @@ class RowStore:
         return self._n
 
     def add(self, rows: NDArray[Any]) -> None:
-        """Take in the next rows."""
+        """Append rows."""
         block = np.ascontiguousarray(rows, dtype=np.float32)
         self.shape = block.shape[1:]
         self._n += len(block)
@@ -127,7 +127,7 @@ class Scored:
 
     @property
     def what(self) -> str:
-        """What a pair is called."""
+        """What pairs are called: "windows" or "pairs"."""
         return "windows" if self.windows else "pairs"
 
     @cached_property
@@ -137,7 +137,7 @@ class Scored:
 
     @cached_property
     def breaks(self) -> BoolArray:
-        """Where an event cannot go on: another file, or a clock that goes back."""
+        """Where an event must end: at another file, or where time goes back."""
         found = np.diff(self.file, prepend=-1) != 0
         if self.time is not None:
             found[1:] |= self.time[1:] < self.time[:-1]
@@ -168,7 +168,7 @@ class Scored:
         return None if self.code is None else self.contexts[int(self.code[pair])]
 
     def time_text(self, pair: int) -> str | None:
-        """The time of a pair for a person."""
+        """The time of a pair as text."""
         return None if self.time is None else time_text(self.time[pair])
 
 
@@ -191,7 +191,21 @@ def read_scored(
     label: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Scored:
-    """Score the files with the model and keep what a person may want to see of each pair."""
+    """Score files with a model, and keep the inputs and the origin of each pair.
+
+    Parameters
+    ----------
+    model, recipe, source : CoAD, Recipe, Source
+        The model, how it reads files, and the files.
+    label : str, optional
+        A column of labels, for judging only.
+    progress : function, optional
+        Called with the number of rows read.
+
+    Returns
+    -------
+    scored : Scored
+    """
     if label is not None and label in recipe.layout.signals:
         raise InputError(f"column {label!r} is the label and also an input; labels are for judging only")
     known = known_contexts(model, recipe)

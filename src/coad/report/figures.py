@@ -1,4 +1,4 @@
-"""Plotly figures of precision, recall and F over β; colours that colour-blind readers can tell apart."""
+"""Plotly figures of precision, recall and F over β, and the style of all figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from coad.thresholds.selection import ThresholdResult
 
-#: Okabe and Ito's palette.
+#: Okabe and Ito's palette, which colour-blind readers can tell apart.
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#999999"
 _LINES = ((BLUE, "solid"), (RED, "dash"), (GREEN, "dot"), (ORANGE, "dashdot"), (PURPLE, "longdash"))
 
@@ -23,7 +23,15 @@ Curves = Mapping[str, tuple[list[ScanPoint], Side]]
 
 
 def precision_recall(curves: Curves, result: ThresholdResult | None = None) -> go.Figure:
-    """P against R (or P̂ against R̂) of each curve, with the chosen point if ``result`` found one."""
+    """P against R of each curve.
+
+    Parameters
+    ----------
+    curves : mapping of name to (points, "hat" or "true")
+        The points of a β scan, and whether to draw P̂ and R̂ or the values by the labels.
+    result : ThresholdResult, optional
+        The chosen thresholds, marked by a star.
+    """
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -39,13 +47,7 @@ def precision_recall(curves: Curves, result: ThresholdResult | None = None) -> g
             marker={"size": 5},
         )
     if result is not None and result.status != NO_COINCIDENCE:
-        figure.add_scatter(
-            x=[result.recall_hat],
-            y=[result.precision_hat],
-            mode="markers",
-            name=f"chosen, β = {result.beta:g}",
-            marker={"color": ORANGE, "size": 13, "symbol": "star", "line": {"width": 1, "color": "black"}},
-        )
+        add_star(figure, result.recall_hat, result.precision_hat, f"chosen, β = {result.beta:g}")
     styled(figure, "recall", "precision")
     figure.update_yaxes(range=[0, 1.03])
     figure.update_xaxes(range=[0, 1.03])
@@ -53,7 +55,7 @@ def precision_recall(curves: Curves, result: ThresholdResult | None = None) -> g
 
 
 def beta_scan_figure(curves: Curves, chosen: float | None = None) -> go.Figure:
-    """F over β, on a logarithmic axis."""
+    """F over β of each curve (see :func:`precision_recall`), with a line at the ``chosen`` β."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -73,16 +75,29 @@ def beta_scan_figure(curves: Curves, chosen: float | None = None) -> go.Figure:
     return figure
 
 
+def add_star(figure: go.Figure, x: float, y: float, name: str) -> None:
+    """Mark a point by a star."""
+    figure.add_scatter(
+        x=[x],
+        y=[y],
+        mode="markers",
+        name=name,
+        marker={"color": ORANGE, "size": 14, "symbol": "star", "line": {"width": 1, "color": "black"}},
+        showlegend=True,
+    )
+
+
 def styled(figure: go.Figure, x: str, y: str) -> go.Figure:
-    """Name the axes and apply the style of our pages; returns the figure."""
+    """Name the axes and apply the common style, to which the page adds light or dark colours; returns the figure."""
     figure.update_layout(
-        template="plotly_white",
-        xaxis_title=x,
-        yaxis_title=y,
-        height=460,
-        margin={"l": 60, "r": 20, "t": 20, "b": 50},
-        legend={"orientation": "h", "y": -0.18},
-        font={"size": 14},
+        template="none",
+        xaxis={"title": {"text": x, "standoff": 8}, "automargin": True, "tickangle": 0},
+        yaxis={"title": {"text": y, "standoff": 8}, "automargin": True},
+        height=430,
+        margin={"l": 60, "r": 12, "t": 40, "b": 50},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        font={"size": 13},
+        hovermode="closest",
     )
     return figure
 

@@ -1,4 +1,4 @@
-"""The figures of a model's report: confidences and thresholds, the surface, chance, training, time."""
+"""The figures of a model's report: confidences, F̂ over both thresholds, null distribution, training, time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,18 @@ from coad._typing import FloatArray
 from coad.core.metric import fbeta_of
 from coad.core.verdict import NO_COINCIDENCE
 from coad.report.data import Scored
-from coad.report.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, beta_scan_figure, precision_recall
+from coad.report.figures import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    add_star,
+    beta_scan_figure,
+    precision_recall,
+    styled,
+)
 from coad.report.study import Study, Surface
 
 if TYPE_CHECKING:
@@ -33,16 +44,15 @@ __all__ = [
     "timeline_figure",
 ]
 
-#: Points drawn of what is flagged, and of what is not.
-DRAWN_FLAGGED, DRAWN_OTHERS = 1500, 2500
-DRAWN_EVENTS = 2000
+#: Points drawn of what is flagged, of what is not, and of events: more would make the page slow.
+DRAWN_FLAGGED, DRAWN_OTHERS, DRAWN_EVENTS = 1500, 2500, 2000
 _TICKS = (1e-6, 1e-4, 0.01, 0.1, 0.5, 0.9, 0.99, 1 - 1e-4, 1 - 1e-6)
 _SEEDS = (BLUE, ORANGE, GREEN, RED, PURPLE, "#56B4E9", GREY, "#F0E442")
 _DASHES = ("solid", "dash", "dot", "dashdot")
 
 
 def logit(p: Any) -> FloatArray:
-    """The confidence on a scale that spreads both ends, cut at one in ten million.
+    """The base-10 logit of a confidence, clipped at one in ten million.
 
     >>> logit([0.5, 1.0]).round(2).tolist()
     [0.0, 7.0]
@@ -52,7 +62,7 @@ def logit(p: Any) -> FloatArray:
 
 
 def sampled(places: NDArray[Any], most: int) -> NDArray[Any]:
-    """A fixed sample in order, so that the same data give the same page."""
+    """A fixed random sample of at most ``most``, in order, so that the same data give the same page."""
     if len(places) <= most:
         return places
     return np.sort(np.random.default_rng(0).choice(places, most, replace=False))
@@ -92,12 +102,12 @@ def confidence_figure(study: Study) -> go.Figure:
             name=name,
             marker={"color": colour, "symbol": symbol, "size": 6, "opacity": 0.55},
         )
-    believed = study.status != NO_COINCIDENCE
-    line = {"color": BLUE if believed else GREY, "dash": "dash" if believed else "dot", "width": 2}
+    significant = study.status != NO_COINCIDENCE
+    line = {"color": BLUE if significant else GREY, "dash": "dash" if significant else "dot", "width": 2}
     if all(map(math.isfinite, study.start)):
         figure.add_vline(x=float(logit(study.start[0])), line=line)
         figure.add_hline(y=float(logit(study.start[1])), line=line)
-    dress(figure, "p_s", "p_q")
+    styled(figure, "p_s", "p_q")
     shown = np.concatenate([logit(scored.p_s), logit(scored.p_q)])
     ends = [float(shown.min()) - 0.3, float(shown.max()) + 0.3]
     axis = {"tickvals": logit(_TICKS).tolist(), "ticktext": [_tick(p) for p in _TICKS], "range": ends}
@@ -106,7 +116,7 @@ def confidence_figure(study: Study) -> go.Figure:
 
 
 def surface_figure(surface: Surface, study: Study) -> go.Figure:
-    """F̂ over both thresholds, by how many pairs each lets through."""
+    """F̂ over both thresholds, on axes of the share that each flags."""
     import plotly.graph_objects as go
 
     n = len(study.scored)
@@ -130,20 +140,8 @@ def surface_figure(surface: Surface, study: Study) -> go.Figure:
     if math.isfinite(t_s):
         share = [float(np.mean(p >= t)) for p, t in ((study.scored.p_s, t_s), (study.scored.p_q, t_q))]
         if min(share) > 0:
-            figure.add_scatter(
-                x=[math.log10(share[0])],
-                y=[math.log10(share[1])],
-                mode="markers",
-                name="chosen" if study.status != NO_COINCIDENCE else "best, not believed",
-                marker={
-                    "symbol": "star",
-                    "size": 15,
-                    "color": ORANGE,
-                    "line": {"width": 1.5, "color": "black"},
-                },
-                showlegend=True,
-            )
-    dress(figure, "flagged by s (its threshold below)", "flagged by q (its threshold)")
+            add_star(figure, math.log10(share[0]), math.log10(share[1]), _chosen(study))
+    styled(figure, "flagged by s (its threshold below)", "flagged by q (its threshold)")
     figure.update_xaxes(_share_ticks(x, surface.threshold_s, "<br>"))
     figure.update_yaxes(_share_ticks(y, surface.threshold_q, "<br>"))
     figure.update_layout(margin_l=80)
@@ -151,20 +149,15 @@ def surface_figure(surface: Surface, study: Study) -> go.Figure:
 
 
 def curve_figure(study: Study) -> go.Figure:
-    """P̂ against R̂ over β, by the labels too where there are some, with the chosen point."""
+    """P̂ against R̂ over β, and the same by the labels if there are any, with the chosen point."""
     curves: dict[str, Any] = {"estimated": (study.scan, "hat")}
     if study.scored.label is not None:
         curves["by the labels"] = (study.scan, "true")
     figure = precision_recall(curves)
     numbers = study.numbers_at(*study.start, study.beta)
-    figure.add_scatter(
-        x=[numbers.recall_hat],
-        y=[numbers.precision_hat],
-        mode="markers",
-        name=f"{'chosen' if study.status != NO_COINCIDENCE else 'best, not believed'}, β = {beta_text(study.beta)}",
-        marker={"color": ORANGE, "size": 14, "symbol": "star", "line": {"width": 1, "color": "black"}},
-    )
-    dress(figure, "R̂, found among all", "P̂, real among flagged")
+    name = f"{_chosen(study)}, β = {beta_text(study.beta)}"
+    add_star(figure, numbers.recall_hat, numbers.precision_hat, name)
+    styled(figure, "R̂, found among all", "P̂, not explained by chance")
     most = max([1.0, numbers.recall_hat, *(point.recall_hat for point in study.scan)])
     figure.update_xaxes(range=[0, most + 0.03])
     return figure
@@ -176,7 +169,7 @@ def beta_figure(study: Study) -> go.Figure:
     if study.scored.label is not None:
         curves["F of the same, by the labels"] = (study.scan, "true")
     figure = beta_scan_figure(curves, study.beta)
-    dress(figure, "β (dotted: the model's)", "F̂")
+    styled(figure, "β (dotted: the model's)", "F̂")
     ticks = [0.01, 0.1, 1, 10, 100]
     figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{one:g}" for one in ticks])
     most = max([1.0, *(point.fbeta_hat for point in study.scan)])
@@ -203,13 +196,13 @@ def null_figure(study: Study) -> go.Figure | None:
         annotation_text=f"data: {candidate.fbeta_hat:.2f}",
         annotation_position="top left",
     )
-    dress(figure, "best F̂ over all thresholds", "shuffled pairings")
+    styled(figure, "best F̂ over all thresholds", "shuffled pairings")
     most = max(1.0, candidate.fbeta_hat, float(test.null_fbeta_hat.max(initial=0.0)))
     return figure.update_xaxes(range=[0, most * 1.05]).update_layout(showlegend=True, bargap=0.05)
 
 
 def history_figure(lines: Sequence[HistoryLine]) -> go.Figure:
-    """F̂ on held-out pairs over the epochs, a line a seed; the one that was kept is drawn thick."""
+    """F̂ on held-out pairs over the epochs, one line per seed; the kept one is thick."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -225,11 +218,11 @@ def history_figure(lines: Sequence[HistoryLine]) -> go.Figure:
                 "width": 4 if line.kept else 1.5,
             },
         )
-    return dress(figure, "epoch", "F̂ on held-out pairs")
+    return styled(figure, "epoch", "F̂ on held-out pairs")
 
 
 class HistoryLine(NamedTuple):
-    """The course of one seed."""
+    """The history of one seed."""
 
     seed: int
     kept: bool
@@ -238,7 +231,7 @@ class HistoryLine(NamedTuple):
 
 
 def history_lines(model: CoAD) -> list[HistoryLine]:
-    """F̂ of each seed over the epochs, at the α that its training ended with; empty if it was not kept."""
+    """F̂ of each seed over the epochs, at the final α of its training; empty if the history was not saved."""
     own = next(iter(model.fitted_.values()))
     lines = []
     for seed, entries in sorted(model.history_.items()):
@@ -255,7 +248,7 @@ def history_lines(model: CoAD) -> list[HistoryLine]:
 
 
 def timeline_figure(study: Study) -> go.Figure:
-    """When the events were: each event's strength, and how many there were in each stretch of time."""
+    """The score of each event over time, and the share flagged in each part of the data."""
     from plotly.subplots import make_subplots
 
     scored, events = study.scored, study.events
@@ -299,7 +292,7 @@ def timeline_figure(study: Study) -> go.Figure:
         row=2,
         col=1,
     )
-    dress(figure, "", "p_s·p_q")
+    styled(figure, "", "p_s·p_q")
     figure.update_yaxes(title_text="p_s·p_q", range=[0, 1.05], row=1, col=1)
     figure.update_yaxes(title_text="flagged", tickformat=".1%", rangemode="tozero", row=2, col=1)
     figure.update_yaxes(automargin=True, title_standoff=8)
@@ -307,23 +300,8 @@ def timeline_figure(study: Study) -> go.Figure:
     return figure
 
 
-def dress(figure: go.Figure, x: str, y: str) -> go.Figure:
-    """One look for all figures; the page adds the colours of day or night."""
-    figure.update_layout(
-        template="none",
-        xaxis={"title": {"text": x, "standoff": 8}, "automargin": True, "tickangle": 0},
-        yaxis={"title": {"text": y, "standoff": 8}, "automargin": True},
-        height=430,
-        margin={"l": 60, "r": 12, "t": 40, "b": 50},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        font={"size": 13},
-        hovermode="closest",
-    )
-    return figure
-
-
 def where(scored: Scored, pair: int) -> str:
-    """Where a pair is, in a few words that are safe inside HTML."""
+    """ID, time, row and regime of a pair, escaped for HTML."""
     parts = [f"row {int(scored.first[pair]):,}"]
     if scored.time is not None:
         parts.insert(0, scored.time_text(pair) or "")
@@ -336,8 +314,12 @@ def where(scored: Scored, pair: int) -> str:
 
 
 def beta_text(beta: float) -> str:
-    """β for a person."""
+    """β as text."""
     return "∞" if math.isinf(beta) else f"{beta:g}"
+
+
+def _chosen(study: Study) -> str:
+    return "chosen" if study.status != NO_COINCIDENCE else "best, not significant"
 
 
 def _axis(scored: Scored) -> NDArray[Any]:
@@ -349,7 +331,7 @@ def _axis(scored: Scored) -> NDArray[Any]:
 
 
 def _share_ticks(share: FloatArray, threshold: FloatArray, sep: str) -> dict[str, Any]:
-    """Ticks at round shares, each with the threshold that lets so much through."""
+    """Ticks at round shares, each with the threshold that flags it."""
     ticks = [
         t for t in (1e-5, 1e-4, 1e-3, 0.01, 0.1, 0.5) if float(share.min()) <= t <= float(share.max()) * 1.3
     ]
@@ -372,6 +354,6 @@ def _small(values: Any) -> NDArray[np.float32]:
 
 
 def _cut(text: str, most: int = 48) -> str:
-    """Short, and no HTML for Plotly to read: it takes <b> and the like in a name for markup."""
+    """Short text, escaped because Plotly reads <b> and the like as markup."""
     short = text if len(text) <= most else text[: most - 1] + "…"
     return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

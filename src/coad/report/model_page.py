@@ -1,218 +1,376 @@
-"""A report as one HTML file: sections, figures that follow day, night and paper, nothing from the network."""
+"""The report page of a CoAD model on some data: the verdict first, then what it is based on."""
 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from coad.data.atomic import written_whole
-from coad.exceptions import CoadError
+import numpy as np
+
+from coad import __version__
+from coad.core.labels import label_scores
+from coad.core.verdict import NO_COINCIDENCE
+from coad.report import model_figures as figures
+from coad.report.cards import card, one_sided, pair_facts, pair_title, strongest
+from coad.report.checks import checks_table, regime_rows
+from coad.report.data import Scored
+from coad.report.drawings import NormalRows, shape_kind
+from coad.report.model_figures import beta_text
+from coad.report.page import Section, html_table, write_page
+from coad.report.study import Study
+from coad.report.words import p_text, percent, tone, verdict
+from coad.workflows.recipe import Recipe
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
+    from coad.learned.estimator import CoAD
 
-__all__ = [
-    "COMMON_STYLE",
-    "FIGURE_SCRIPT",
-    "Part",
-    "figure_json",
-    "html_table",
-    "plotly_script",
-    "write_report_page",
-]
+__all__ = ["write_model_report"]
 
-Rows = Sequence[Sequence[str]]
+#: Cards of events, and of disagreements for each input; lines of the table of regimes: what fits a page.
+_TOP, _ONE_SIDED, _REGIMES = 12, 6, 40
 
 
-@dataclass(frozen=True)
-class Part:
-    """A section: a heading, a sentence that says what to look for, figures, a table (head, rows), raw HTML.
+def write_model_report(
+    path: Path, model: CoAD, recipe: Recipe, scored: Scored, *, study: Study | None = None, names: str = ""
+) -> Study:
+    """Write the report of scored pairs to ``path`` (.html).
 
-    ``html`` goes into the page as it is: whoever makes it escapes what it holds.
+    Parameters
+    ----------
+    path : Path
+        The HTML file.
+    model, recipe : CoAD, Recipe
+        The model, and how it reads files.
+    scored : Scored
+        The scored pairs.
+    study : Study, optional
+        The study of these pairs, if there is one already.
+    names : str
+        Which model and data these are, for the title.
+
+    Returns
+    -------
+    study : Study
     """
-
-    anchor: str
-    heading: str
-    text: str = ""
-    figures: Sequence[go.Figure] = ()
-    table: tuple[Sequence[str], Rows] | None = None
-    html: str = ""
-    after: str = field(default="")
-
-
-def write_report_page(
-    path: Path, title: str, verdict: str, tone: str, parts: Sequence[Part], note: str
-) -> None:
-    """Write the page; ``tone`` is "good", "doubt" or "none" and says how the verdict is framed."""
-    number = 0
-    body = [
-        f"<header><h1>{escape(title)}</h1><p class='verdict {escape(tone)}'>{escape(verdict)}</p>",
-        "<nav>",
-        *(f"<a href='#{escape(part.anchor)}'>{escape(part.heading)}</a>" for part in parts),
-        "</nav></header><main>",
+    study = Study(scored, model) if study is None else study
+    normal = NormalRows(scored, scored.flags(*study.start))
+    best_only = " The dotted lines are the best pair, which is not significant."
+    sections = [
+        _numbers(study),
+        Section(
+            "Confidences of both inputs",
+            f"Each point is one of {len(scored):,} {scored.what}, placed by the confidence of each input that it is an "
+            "anomaly. Those above both thresholds are flagged."
+            + (best_only if study.status == NO_COINCIDENCE else ""),
+            figures.confidence_figure(study),
+            after=_sampling(study),
+            anchor="confidences",
+        ),
+        _surface(study),
+        Section(
+            "Precision against recall",
+            "The best thresholds for every β, from few sure events (left) to all that can be found (right).",
+            figures.curve_figure(study) if study.scan else None,
+            anchor="curve",
+        ),
+        Section(
+            "β scan",
+            "F̂ of the best thresholds for every β. Small β favours precision, large β recall.",
+            figures.beta_figure(study) if study.scan else None,
+            anchor="beta",
+        ),
+        _null(study),
+        _training(model),
+        Section(
+            "Events in time",
+            f"{len(study.events):,} events by the score of their strongest {scored.what[:-1]}, and the share of "
+            f"{scored.what} flagged in each eightieth of the data."
+            if len(study.events)
+            else "No event to show.",
+            figures.timeline_figure(study) if len(study.events) else None,
+            after=f"{figures.DRAWN_EVENTS:,} events are drawn, a fixed random sample."
+            if len(study.events) > figures.DRAWN_EVENTS
+            else "",
+            anchor="timeline",
+        ),
+        _top(study, normal),
+        _disagreements(study, normal),
+        _regimes(study),
+        _labels(study),
+        Section(
+            "Assumptions, and whether they hold",
+            "Coincidence is evidence of events only if the inputs are independent of each other in normal operation.",
+            table=checks_table(study),
+            anchor="checks",
+        ),
+        _settings(model, recipe, study, names),
     ]
-    for part in parts:
-        body.append(f"<section id='{escape(part.anchor)}'><h2>{escape(part.heading)}</h2>")
-        if part.text:
-            body.append(f"<p>{escape(part.text)}</p>")
-        body.append(part.html)
-        if part.table is not None:
-            body.append(html_table(*part.table))
-        for figure in part.figures:
-            number += 1
-            body.append(
-                f"<div class='figure' id='figure-{number}'></div>"
-                f"<script type='application/json' data-figure='figure-{number}'>{figure_json(figure)}</script>"
-            )
-        if part.after:
-            body.append(f"<p class='aside'>{escape(part.after)}</p>")
-        body.append("</section>")
-    body.append(f"</main><p class='note'>{escape(note)}</p>")
-    text = "\n".join(
-        [
-            "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
-            "<meta name='viewport' content='width=device-width, initial-scale=1'>",
-            "<meta name='color-scheme' content='light dark'>",
-            f"<title>{escape(title)}</title><style>{COMMON_STYLE}{_STYLE}</style></head><body>",
-            "<noscript><p>The pictures need JavaScript; the tables do not.</p></noscript>",
-            *body,
-            f"<script>{plotly_script()}</script><script>{FIGURE_SCRIPT}</script></body></html>",
-        ]
+    write_page(
+        path,
+        "Coincident events" + (f" · {names}" if names else ""),
+        verdict(study),
+        [section for section in sections if section is not None],
+        f"Made by coad {__version__}. F̂, P̂ and R̂ are estimates without labels; on the rows a model was trained "
+        "on they are optimistic. "
+        + (f"Left out: {len(scored.bad_files)} unreadable files." if scored.bad_files else ""),
+        tone=tone(study),
     )
-    with written_whole(path) as draft:
-        draft.write_text(text, encoding="utf-8")
+    return study
 
 
-def plotly_script() -> str:
-    """Plotly itself, to stand inside a page that opens offline."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise CoadError("the pictures need plotly: pip install 'coad[plot]'") from None
-    script: str = get_plotlyjs()
-    return script
+def _numbers(study: Study) -> Section:
+    numbers, test, scored = study.numbers, study.test, study.scored
+    intervals = test.intervals if study.set_by_hand is None else None
+    cells: list[tuple[str, str]] = []
+    if study.status != NO_COINCIDENCE:
+        between = {} if intervals is None else asdict(intervals)
+        span = {
+            name: f", 95 %: {percent(ends[0])} to {percent(ends[1])}"
+            for name, ends in between.items()
+            if ends
+        }
+        cells = [
+            (f"{len(study.events):,}", f"events, {numbers.n_joint:,} flagged {scored.what}"),
+            (percent(numbers.precision_hat), f"P̂, not explained by chance{span.get('precision_hat', '')}"),
+            (percent(numbers.recall_hat), f"R̂, found among all{span.get('recall_hat', '')}"),
+            (
+                f"{numbers.fbeta_hat:.2f}",
+                f"F̂ at β = {beta_text(study.beta)}"
+                + (
+                    ""
+                    if intervals is None
+                    else f", 95 %: {intervals.fbeta_hat[0]:.2f} to {intervals.fbeta_hat[1]:.2f}"
+                ),
+            ),
+            (percent(study.alpha), f"α, anomaly rate ({'given' if study.alpha_given else 'estimated here'})"),
+            (f"{numbers.threshold_s:.4g} / {numbers.threshold_q:.4g}", "thresholds of p_s / p_q"),
+        ]
+    boxes = "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for value, name in cells)
+    own = int(scored.flag.sum())
+    both = int((scored.flag & study.flags).sum())
+    after = (
+        f"The thresholds are those with the highest F̂ on these {scored.what}. The rule saved in the model, which "
+        f"coad score uses, flags {own:,} {scored.what}; {both:,} of these are flagged here too."
+    )
+    if study.set_by_hand is not None:
+        after = "The thresholds are those set in the model."
+    if study.status == NO_COINCIDENCE:
+        candidate = test.candidate
+        after = "The figures below show why: the best that the search found is no more than chance gives."
+        if candidate is not None:
+            after += (
+                f" The best pair of thresholds would flag {candidate.n_joint:,} {scored.what} with "
+                f"F̂ = {candidate.fbeta_hat:.2f}."
+            )
+    return Section(
+        "Estimates",
+        html=f"<div class='numbers'>{boxes}</div>" if cells else "",
+        after=after,
+        anchor="numbers",
+    )
 
 
-def figure_json(figure: go.Figure) -> str:
-    """A figure as JSON that may stand inside a script element: no ``<`` is left in it.
-
-    >>> import plotly.graph_objects as go
-    >>> "</script>" in figure_json(go.Figure().add_scatter(name="</script>"))
-    False
-    """
-    text: str = figure.to_json()
-    return safe_json_text(text)
-
-
-def safe_json_text(text: str) -> str:
-    """JSON text that cannot end the script element around it."""
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    json.loads(text)
-    return text
+def _sampling(study: Study) -> str:
+    flagged = int(study.flags.sum())
+    others = len(study.flags) - flagged
+    if flagged <= figures.DRAWN_FLAGGED and others <= figures.DRAWN_OTHERS:
+        return ""
+    return (
+        f"{min(others, figures.DRAWN_OTHERS):,} of the others and {min(flagged, figures.DRAWN_FLAGGED):,} of the "
+        "flagged are drawn, a fixed random sample; all numbers are for all rows."
+    )
 
 
-def html_table(head: Sequence[str], rows: Rows) -> str:
-    """A table that scrolls sideways where the screen is narrow."""
-    cells = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    lines = ("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    head_html = f"<thead><tr>{cells}</tr></thead>" if any(head) else ""
-    return f"<div class='wide'><table>{head_html}<tbody>{''.join(lines)}</tbody></table></div>"
+def _surface(study: Study) -> Section:
+    surface = study.surface()
+    return Section(
+        "F̂ over both thresholds",
+        "F̂ of every pair of thresholds. With a broad maximum, the result does not depend on the exact thresholds."
+        if surface is not None
+        else "An input takes one value in more than half of the rows: there are no thresholds to compare.",
+        None if surface is None else figures.surface_figure(surface, study),
+        anchor="surface",
+    )
 
 
-#: Colours of day and night, tables, and the small drawings: for the report and the explorer.
-COMMON_STYLE = """
-:root { --ink: #1d2126; --soft: #5b6470; --paper: #ffffff; --card: #f5f7f9; --line: #d5dae0;
-  --blue: #0072B2; --orange: #b26e00; --red: #D55E00; --green: #00795a; --band: #b9c4cf; color-scheme: light; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e7eaee; --soft: #a3adb8; --paper: #14171b;
-  --card: #1e2329; --line: #39424c; --blue: #56B4E9; --orange: #E69F00; --red: #ff8a4c; --green: #2fc79b;
-  --band: #4a5663; color-scheme: dark; } }
-@media print { :root { --ink: #000; --soft: #444; --paper: #fff; --card: #fff; --line: #bbb; --blue: #0072B2;
-  --orange: #b26e00; --red: #D55E00; --green: #00795a; --band: #ccc; color-scheme: light; } }
-* { box-sizing: border-box; }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0; }
-h1 { font-size: 1.5rem; line-height: 1.2; margin: 0 0 .6rem; } h2 { font-size: 1.15rem; margin: 0 0 .4rem; }
-p { margin: .3rem 0 .7rem; } .aside, .note { color: var(--soft); font-size: .88rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; margin: .5rem 0; font-variant-numeric: tabular-nums; font-size: .94rem; }
-th, td { padding: .28rem .8rem .28rem 0; border-bottom: 1px solid var(--line); text-align: right;
-  vertical-align: top; }
-th:first-child, td:first-child { text-align: left; }
-.left td, .left th { text-align: left; }
-.verdict { font-size: 1.12rem; border-left: 5px solid var(--blue); padding: .2rem 0 .2rem .9rem; margin: 0 0 1rem; }
-.verdict.doubt { border-color: var(--orange); } .verdict.none { border-color: var(--soft); }
-.gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 290px), 1fr)); gap: .8rem; }
-.event { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .6rem .7rem;
-  break-inside: avoid; min-width: 0; }
-.event h3 { font-size: .92rem; margin: 0 0 .1rem; overflow-wrap: anywhere; }
-.event .facts { font-size: .82rem; color: var(--soft); margin: 0 0 .3rem; overflow-wrap: anywhere; }
-.event .side { font-size: .76rem; color: var(--soft); margin: .25rem 0 0; }
-.sides.beside { display: grid; grid-template-columns: 1fr 1fr; gap: .5rem; }
-svg.shape { width: 100%; height: auto; display: block; } svg.shape text { font-size: 10.5px; fill: var(--soft); }
-svg.shape .line { fill: none; stroke: var(--blue); stroke-width: 1.4; }
-svg.shape .usual { fill: var(--band); opacity: .55; } svg.shape .bar { fill: var(--blue); }
-svg.shape .axis { stroke: var(--soft); stroke-width: 1; } svg.shape image { image-rendering: pixelated; }
-"""
+def _null(study: Study) -> Section:
+    figure = figures.null_figure(study)
+    return Section(
+        "Against chance",
+        f"Not tested: {study.test.message}."
+        if figure is None
+        else f"The same search on {study.test.n_permutations} shuffled pairings, which coincide by chance only. The test "
+        f"itself compares the evidence for joint events, which has more power: {p_text(study)}.",
+        figure,
+        anchor="chance",
+    )
 
-_STYLE = """
-body { max-width: 1120px; margin: 0 auto; padding: 1.4rem 1rem 3rem; }
-nav { display: flex; flex-wrap: wrap; gap: .2rem .9rem; font-size: .88rem; margin-bottom: .6rem; }
-nav a { color: var(--blue); text-decoration: none; } nav a:hover { text-decoration: underline; }
-section { margin: 1.9rem 0 0; padding-top: .8rem; border-top: 1px solid var(--line); }
-.numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: .7rem; }
-.numbers div { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .5rem .7rem; }
-.numbers b { display: block; font-size: 1.35rem; line-height: 1.3; } .numbers span { font-size: .82rem; color: var(--soft); }
-.figure { width: 100%; min-height: 430px; } pre { overflow-x: auto; background: var(--card); padding: .7rem;
-  border: 1px solid var(--line); border-radius: 8px; font-size: .84rem; white-space: pre-wrap; overflow-wrap: anywhere; }
-td { overflow-wrap: break-word; } .left td, td:first-child { overflow-wrap: anywhere; min-width: 5.5rem; }
-@media print { nav { display: none; } body { font-size: 12px; } section { break-inside: avoid-page; }
-  #events, #disagreements { break-inside: auto; } }
-"""
 
-#: Draws every figure of the page in the colours of day or night, and in those of day on paper.
-FIGURE_SCRIPT = """
-(() => {
-  const night = window.matchMedia('(prefers-color-scheme: dark)');
-  const colours = (dark) => {
-    const [ink, line] = dark ? ['#e7eaee', '#39424c'] : ['#1d2126', '#dfe3e8'];
-    return { ink, line };
-  };
-  // On a phone every second of many ticks, the last one kept.
-  const thinned = (axis, width) => {
-    const texts = axis.ticktext || [];
-    const longest = (text) => Math.max(...text.split('<br>').map((line) => line.length));
-    if (texts.length < 4 || 7 * texts.reduce((sum, text) => sum + longest(text), 0) < 0.5 * width) return axis;
-    const kept = (_, i) => (texts.length - 1 - i) % 2 === 0;
-    return { ...axis, ticktext: texts.filter(kept), tickvals: axis.tickvals.filter(kept) };
-  };
-  const themed = (layout, dark, width) => {
-    const { ink, line } = colours(dark);
-    const full = { ...layout, paper_bgcolor: 'rgba(0,0,0,0)', plot_bgcolor: 'rgba(0,0,0,0)' };
-    full.font = { ...(layout.font || {}), color: ink, family: 'system-ui, sans-serif' };
-    for (const name of Object.keys(full).filter((key) => /^[xy]axis\\d*$/.test(key))) {
-      const axis = name[0] === 'x' ? thinned(full[name], width) : full[name];
-      full[name] = { ...axis, gridcolor: line, linecolor: line, zeroline: false, tickcolor: line };
-    }
-    return full;
-  };
-  const drawn = [];
-  const draw = (one, dark) => Plotly.react(one.place, one.data, themed(one.layout, dark, one.place.clientWidth),
-    { displaylogo: false, responsive: true, displayModeBar: 'hover' });
-  for (const source of document.querySelectorAll('script[data-figure]')) {
-    const { data, layout } = JSON.parse(source.textContent);
-    const one = { place: document.getElementById(source.dataset.figure), data, layout };
-    one.place.style.minHeight = (layout.height || 430) + 'px';
-    drawn.push(one);
-    draw(one, night.matches);
-  }
-  const all = (dark) => drawn.forEach((one) => draw(one, dark));
-  night.addEventListener('change', () => all(night.matches));
-  window.addEventListener('beforeprint', () => all(false));
-  window.addEventListener('afterprint', () => all(night.matches));
-  document.documentElement.dataset.drawn = String(drawn.length);
-})();
-"""
+def _training(model: CoAD) -> Section:
+    own = next(iter(model.fitted_.values()))
+    rows = [
+        (
+            f"{one.seed}{' (kept)' if one.seed in own.ensemble else ''}",
+            one.status,
+            f"{one.fbeta_hat:.3f}",
+            f"{one.precision_hat:.1%}",
+            f"{one.recall_hat:.1%}",
+            f"{one.best_epoch:,} of {one.epochs:,}",
+        )
+        for one in own.starts
+    ]
+    lines = figures.history_lines(model)
+    return Section(
+        "Training, seed by seed",
+        "Each seed is an independent start; the best on held-out pairs is kept. Seeds that agree are a good sign."
+        + (
+            ""
+            if lines
+            else " This model's folder has the result of each seed, but not the history of its epochs."
+        ),
+        figures.history_figure(lines) if lines else None,
+        (("seed", "status", "F̂", "P̂", "R̂", "best epoch"), rows),
+        anchor="training",
+    )
+
+
+def _top(study: Study, normal: NormalRows) -> Section:
+    scored = study.scored
+    if len(study.events):
+        chosen = strongest(study, _TOP)
+        cards = [
+            card(study, normal, peak, pair_title(scored, peak), pair_facts(scored, peak, int(size)))
+            for peak, size in zip(
+                study.events.peak[chosen].tolist(), study.events.n_pairs[chosen].tolist(), strict=True
+            )
+        ]
+        text = f"The {len(cards)} strongest of {len(study.events):,} events, with both inputs."
+    else:
+        best = np.argsort(-scored.score, kind="stable")[:4]
+        cards = [
+            card(study, normal, pair, pair_title(scored, pair), pair_facts(scored, pair))
+            for pair in best.tolist()
+        ]
+        text = f"Nothing is flagged. These are the {scored.what} with the highest p_s·p_q."
+    html = f"<div class='gallery'>{''.join(cards)}</div>"
+    return Section("Events", f"{text} {_legend(scored)}", html=html, anchor="events")
+
+
+_LEGENDS = {
+    "wave": "Grey: the 5 to 95 % range of what is not flagged.",
+    "bars": "Bars: distance from the median of what is not flagged, in standard deviations.",
+    "image": "Images: bright is high.",
+}
+
+
+def _legend(scored: Scored) -> str:
+    """The legend of the drawings of both inputs."""
+    kinds = [shape_kind(scored.s.shape, scored.s_names), shape_kind(scored.q.shape, scored.q_names)]
+    return " ".join(_LEGENDS[kind] for kind in dict.fromkeys(kinds))
+
+
+def _disagreements(study: Study, normal: NormalRows) -> Section:
+    scored, cards = study.scored, []
+    for side in "sq":
+        for pair in one_sided(study, side, _ONE_SIDED).tolist():
+            title = f"{pair_title(scored, pair)}: seen by {side} only"
+            cards.append(card(study, normal, pair, title, pair_facts(scored, pair)))
+    return Section(
+        "Disagreements",
+        "Anomalous in one input and normal in the other: noise of one sensor, or an event that the other cannot see."
+        if cards
+        else f"None: no {scored.what[:-1]} is anomalous in one input alone.",
+        html=f"<div class='gallery'>{''.join(cards)}</div>",
+        anchor="disagreements",
+    )
+
+
+def _regimes(study: Study) -> Section:
+    if study.scored.code is None:
+        return Section(
+            "By regime",
+            "No operating regime was named when the model was fitted (coad fit --context), so chance is counted over "
+            "all rows together.",
+            anchor="regimes",
+        )
+    head, rows = regime_rows(study, study.chosen)
+    return Section(
+        "By regime",
+        "Chance is counted within each regime. If one regime has nearly all events, they may be that regime itself.",
+        table=(head, rows[:_REGIMES]),
+        after=f"The {_REGIMES} with most flagged of {len(rows):,} regimes." if len(rows) > _REGIMES else "",
+        anchor="regimes",
+    )
+
+
+def _labels(study: Study) -> Section | None:
+    truth = study.scored.label
+    if truth is None:
+        return None
+    f1, precision, recall = label_scores(study.flags, truth)
+    return Section(
+        "Judged by the labels",
+        f"Precision {percent(precision)}, recall {percent(recall)}, F1 {f1:.3f}: {int(truth.sum()):,} of {len(truth):,} "
+        f"{study.scored.what} are labelled anomalous. The labels were used for this figure only.",
+        anchor="labels",
+    )
+
+
+def _settings(model: CoAD, recipe: Recipe, study: Study, names: str) -> Section:
+    own = next(iter(model.fitted_.values()))
+    files: Sequence[str] = study.scored.files
+    rows = [
+        ("model and data", names or "–"),
+        (
+            "files",
+            ", ".join(Path(one).name for one in files[:10])
+            + (f" and {len(files) - 10:,} more" if len(files) > 10 else ""),
+        ),
+        ("rows read", f"{study.scored.n_rows:,}, {len(study.scored):,} {study.scored.what}"),
+        ("β", beta_text(study.beta)),
+        ("α in training", f"{model.alpha_:.4g} ({model.alpha_how_})"),
+        ("seed", f"{model.random_state_}; kept: {', '.join(map(str, sorted(own.ensemble)))}"),
+        ("rule saved in the model", _rule(own)),
+        ("trained", f"{own.status}, p = {own.p_value:.3g}"),
+        ("coad", __version__),
+    ]
+    layout = json.dumps(recipe.to_dict(), indent=1, ensure_ascii=False)
+    command = f"<pre>{escape(fit_command(recipe, model))}</pre><pre>{escape(layout[:6000])}</pre>"
+    html = html_table((), rows, left=True) + command
+    return Section("Settings, to reproduce this", html=html, anchor="settings")
+
+
+def _rule(own: Any) -> str:
+    if own.thresholds is not None:
+        return f"p_s > {own.thresholds[0]:.4g} and p_q > {own.thresholds[1]:.4g}"
+    return f"p_s·p_q > {own.threshold:g}"
+
+
+def fit_command(recipe: Recipe, model: CoAD) -> str:
+    """The command that fits such a model again."""
+    layout = recipe.layout
+    parts = ["coad", "fit", "DATA" if recipe.clocks is None else "--s-file S --q-file Q"]
+    for name, value in (
+        ("s", ",".join(layout.s)),
+        ("q", ",".join(layout.q)),
+        ("context", ",".join(layout.context or ())),
+        ("time", layout.time),
+        ("window", layout.window),
+        ("stride", layout.stride),
+        ("context-blocks", layout.context_blocks),
+        ("group", layout.group),
+        ("missing", None if layout.missing == "error" else layout.missing),
+        ("beta", beta_text(float(next(iter(model.fitted_)))).replace("∞", "inf")),
+        ("alpha", None if model.alpha == "auto" else model.alpha),
+        ("seeds", model.n_starts),
+        ("epochs", model.epochs),
+        ("seed", model.random_state_),
+    ):
+        if value not in (None, ""):
+            parts.append(f"--{name} {shlex.quote(str(value))}")
+    return " ".join([*parts, "--ensemble"] if model.ensemble else parts)

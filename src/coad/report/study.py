@@ -1,4 +1,4 @@
-"""What there is to know about scored pairs: numbers at any pair of thresholds, the best pair, its credibility."""
+"""Scored pairs under a model's β and α: estimates at any pair of thresholds, the best pair, and its tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coad._typing import BoolArray, FloatArray
 from coad.core.grid import ThresholdGrid
 from coad.core.inference import MAX_PLAUSIBLE_RATE, fbeta_of_rows
 from coad.core.labels import label_scores
-from coad.core.metric import fbeta_hat, fbeta_of, precision_hat, recall_hat
+from coad.core.metric import fbeta_hat, precision_hat, recall_hat
 from coad.core.moments import Moments
 from coad.core.search import PairSearch
 from coad.core.verdict import NO_COINCIDENCE, SHARED_REGIME, Status, Suspicion, strictest
@@ -31,13 +31,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Numbers", "Study", "Surface"]
 
+#: With fewer pairs than this after thinning, overlapping windows are tested all the same.
 _FEW_TO_TEST = 100
+#: Pairs from which the β scan is coarser, because each β is a search.
 _MANY = 300_000
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """What a pair of thresholds finds."""
+    """Counts and estimates at a pair of thresholds."""
 
     threshold_s: float
     threshold_q: float
@@ -61,16 +63,19 @@ class Surface:
     flagged_s: FloatArray
     flagged_q: FloatArray
     fbeta_hat: FloatArray  # (s, q)
-    precision_hat: FloatArray
-    joint: FloatArray
 
 
 class Study:
-    """Scored pairs under a model's β and α. Slow parts are made when asked for, once.
+    """Scored pairs under a model's β and α. Slow parts are computed once, when they are asked for.
 
-    ``alpha`` is what the model was given; if it was estimated, it is estimated here
-    too, from these pairs (the largest TP over all pairs of thresholds). For a part of the pairs, ``part_alpha``
-    is the given rate among them, and thresholds that were set for all do not hold.
+    Parameters
+    ----------
+    scored : Scored
+        The pairs.
+    model : CoAD
+        Its β, its α (if that was estimated, it is estimated again from these pairs) and its thresholds.
+    part_alpha : float, optional
+        For a part of the pairs: α among them. Thresholds that were set for all pairs are then not used.
     """
 
     def __init__(self, scored: Scored, model: CoAD, part_alpha: float | None = None) -> None:
@@ -84,8 +89,6 @@ class Study:
         self._best: dict[float, tuple[float, float]] = {}
         self._lock = threading.RLock()
 
-    # The pair of thresholds that a report speaks of.
-
     @cached_property
     def status(self) -> Status:
         """``"found"``, ``"no coincidence"`` or ``"shared regime suspected"``: training and the test together."""
@@ -93,7 +96,7 @@ class Study:
 
     @property
     def suspicions(self) -> tuple[Suspicion, ...]:
-        """Why the status is not simply "found": what the test says, or else what training said."""
+        """Why the status is not simply "found": by the test, or else by the training."""
         if self.test.status == self.status:
             return self.test.suspicions
         if self.status == NO_COINCIDENCE:
@@ -110,9 +113,9 @@ class Study:
 
     @cached_property
     def start(self) -> tuple[float, float]:
-        """Like :attr:`chosen`, whether or not it is to be believed."""
+        """Like :attr:`chosen`, also if the coincidence is not significant."""
         if self.set_by_hand is not None and all(map(math.isfinite, self.set_by_hand)):
-            # There a pair is flagged above the threshold, here from it on.
+            # The model flags above its threshold, a study from the threshold on.
             low, high = (float(np.nextafter(one, 2.0)) for one in self.set_by_hand)
             return low, high
         return self.best(self.beta)
@@ -162,8 +165,6 @@ class Study:
             return None
         flag_s, flag_q = self.scored.p_s >= self.start[0], self.scored.p_q >= self.start[1]
         return hint_regime(flag_s, flag_q, {}, time=self.scored.time, context=self.scored.code)
-
-    # Any pair of thresholds.
 
     def numbers_at(self, threshold_s: float, threshold_q: float, beta: float) -> Numbers:
         """Counts, P̂, R̂ and F̂ at a pair of thresholds: the metric of the library on the flags."""
@@ -230,12 +231,12 @@ class Study:
 
     @cached_property
     def betas(self) -> tuple[float, ...]:
-        """The β of the scan: a decade in eight steps, fewer for very many pairs."""
+        """The β of the scan: eight steps per decade, four for very many pairs."""
         return tuple(np.geomspace(0.01, 100, 17 if len(self.scored) > _MANY else 33).tolist())
 
     @cached_property
     def scan(self) -> list[ScanPoint]:
-        """The best pair for each β, with labels' values where there are labels."""
+        """The best pair for each β, with the values by the labels if there are any."""
         points = []
         truth = self.scored.label
         for beta in self.betas:
@@ -272,21 +273,14 @@ class Study:
             search.s.ends[grid.groups_s].astype(float),
             search.q.ends[grid.groups_q].astype(float),
             np.asarray(value),
-            np.asarray(fbeta_of(joint - chance, joint, 0.0)),
-            joint,
         )
 
     @cached_property
     def _grid(self) -> ThresholdGrid:
         return ThresholdGrid(self.search)
 
-    # What the figures rest on.
-
     def quiet_correlation(self) -> float:
-        """The correlation of p_s and p_q where nothing is flagged, within each regime; 0 if there is none.
-
-        Conditional independence wants it near 0.
-        """
+        """The correlation of p_s and p_q of unflagged pairs within each regime; near 0 if they are independent."""
         scored = self.scored
         rows = ~(scored.flags(*self.start))
         p_s, p_q = scored.p_s[rows], scored.p_q[rows]
@@ -300,5 +294,5 @@ class Study:
         return float(a @ b) / length if length > 1e-12 else 0.0
 
     def largest_rate(self) -> float:
-        """Above this share of true joint events nothing is an anomaly any more."""
+        """The largest plausible share of joint events: more are no anomalies."""
         return 2 * self._model_alpha if self.alpha_given else MAX_PLAUSIBLE_RATE

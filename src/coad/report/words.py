@@ -1,4 +1,4 @@
-"""The answer in words: the verdict of a report, and the numbers as it says them."""
+"""The verdict of a report in words, and numbers as text."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def verdict(study: Study) -> str:
     if test.intervals is not None and study.set_by_hand is None:
         low_high = f" ({test.intervals.fbeta_hat[0]:.2f} to {test.intervals.fbeta_hat[1]:.2f})"
     sentence = (
-        f"{count:,} event{'' if count == 1 else 's'}{flagged_text} in {len(scored):,} {scored.what}; about "
-        f"{percent(numbers.precision_hat)} of them real, {'at least' if study.alpha_given else 'about'} "
-        f"{percent(min(numbers.recall_hat, 1.0))} of all found; F̂ {numbers.fbeta_hat:.2f}{low_high}; {p_text(study)}."
+        f"{count:,} event{'' if count == 1 else 's'}{flagged_text} in {len(scored):,} {scored.what}; "
+        f"{percent(numbers.precision_hat)} not explained by chance; "
+        f"{'at least' if study.alpha_given else 'about'} {percent(min(numbers.recall_hat, 1.0))} of all found; F̂ {numbers.fbeta_hat:.2f}{low_high}; {p_text(study)}."
     )
     if study.status == SHARED_REGIME:
         hint = "" if study.hint is None else f" {study.hint.sentence}; fit again with {study.hint.option}."
@@ -33,12 +33,12 @@ def verdict(study: Study) -> str:
 
 
 def tone(study: Study) -> str:
-    """How the verdict is framed."""
+    """The tone of the verdict: "good", "doubt" or "none"."""
     return {FOUND: "good", NO_COINCIDENCE: "none"}.get(study.status, "doubt")
 
 
 def percent(value: float) -> str:
-    """A share for a sentence.
+    """A share as text.
 
     >>> percent(0.934), percent(0.9973)
     ('93 %', '99.7 %')
@@ -47,7 +47,7 @@ def percent(value: float) -> str:
 
 
 def p_text(study: Study) -> str:
-    """The p-value of the permutation test; the least it can be is said as a bound."""
+    """The p-value of the permutation test as text; the least possible value is given as a bound."""
     p, n = study.test.p_value, study.test.n_permutations
     if p is None:
         return "p not computed"

@@ -1,15 +1,15 @@
 'use strict';
-// The page: where the sliders stand, what the server says about it, and the marks.
+// The page: the sliders, the server's answers, and the marks.
 
 const $ = (id) => document.getElementById(id);
 const number = (value) => (value === 'inf' ? Infinity : value === '-inf' ? -Infinity : value);
 const percent = (value) => `${(100 * value).toFixed(value > 0 && (value < 0.01 || (value >= 0.995 && value < 0.9995)) ? 1 : 0)} %`;
 const count = (value) => value.toLocaleString('en');
 
-let world = null;    // what does not change: names, sliders, points
+let constants = null; // what does not change: names, sliders, points
 let latest = null;   // the last answer
 let more = null;     // the tests, once they are ready
-let heights = null;  // F̂ over both thresholds for the β of heights.beta
+let surfaceOf = null;  // F̂ over both thresholds for the β of surfaceOf.beta
 let opened = null;   // the pair in the dialog
 const view = { threshold_s: 0.5, threshold_q: 0.5, beta: 1, regime: -1, start: null, end: null, kind: '', mark: '', sort: 'strongest', show: 'events', page: 0 };
 
@@ -23,7 +23,7 @@ async function ask(path, options) {
   return body;
 }
 
-function trouble(error) {
+function showError(error) {
   $('trouble').hidden = !error;
   if (error) $('trouble').textContent = error instanceof TypeError ? 'The explorer does not answer: is coad explore still running?' : String(error.message || error);
 }
@@ -36,34 +36,34 @@ function query(extra = {}) {
   return parts;
 }
 
-// One request at a time; while it is under way only the newest wish is kept.
-const wish = { waiting: false, busy: false, since: 0 };
+// One request at a time; while it is under way only the newest one is kept.
+const request = { waiting: false, busy: false, since: 0 };
 function look(tune = false) {
-  wish.tune = tune;
-  wish.waiting = true;
-  if (!wish.since) wish.since = performance.now();
-  if (!wish.busy) go();
+  request.tune = tune;
+  request.waiting = true;
+  if (!request.since) request.since = performance.now();
+  if (!request.busy) go();
 }
 async function go() {
-  wish.busy = true;
-  while (wish.waiting) {
-    const since = wish.since;
-    wish.waiting = false;
-    wish.since = 0;
+  request.busy = true;
+  while (request.waiting) {
+    const since = request.since;
+    request.waiting = false;
+    request.since = 0;
     try {
-      const answer = await ask(`api/look?${query(wish.tune ? { tune: 1 } : {})}`);
-      if (wish.waiting) continue;  // stale already
+      const answer = await ask(`api/look?${query(request.tune ? { tune: 1 } : {})}`);
+      if (request.waiting) continue;  // stale already
       show(answer);
       if (window.coad.firstPicture === null) window.coad.firstPicture = performance.now();
-      trouble(null);
+      showError(null);
       window.coad.latencies.push(performance.now() - since);
       window.coad.answers += 1;
       requestAnimationFrame(pictures);
     } catch (error) {
-      trouble(error);
+      showError(error);
     }
   }
-  wish.busy = false;
+  request.busy = false;
 }
 
 function show(answer) {
@@ -76,28 +76,28 @@ function show(answer) {
   place('s', numbers.threshold_s);
   place('q', numbers.threshold_q);
   $('n-events').textContent = count(answer.events);
-  $('n-flagged').textContent = `events, ${count(numbers.n_joint)} flagged of ${count(numbers.n)} ${world.what}`;
+  $('n-flagged').textContent = `events, ${count(numbers.n_joint)} flagged of ${count(numbers.n)} ${constants.what}`;
   $('precision').textContent = percent(numbers.precision_hat);
   $('recall').textContent = percent(numbers.recall_hat);
   $('fbeta').textContent = numbers.fbeta_hat.toFixed(3);
-  $('fbeta-text').textContent = `F̂ at β = ${betaText(numbers.beta)}; α ${percent(numbers.alpha)} (${world.alpha_given ? 'given' : 'estimated'})`;
-  const measured = answer.measured;
-  $('measured').textContent = measured.n ? percent(measured.precision) : '–';
-  $('measured-text').textContent = measured.n ? `measured on ${measured.n} marked: ${percent(measured.low)} to ${percent(measured.high)}` : 'measured: mark events to see';
+  $('fbeta-text').textContent = `F̂ at β = ${betaText(numbers.beta)}; α ${percent(numbers.alpha)} (${constants.alpha_given ? 'given' : 'estimated'})`;
+  const confirmed = answer.confirmed;
+  $('confirmed').textContent = confirmed.n ? percent(confirmed.precision) : '–';
+  $('confirmed-text').textContent = confirmed.n ? `confirmed, of ${confirmed.n} marked: ${percent(confirmed.low)} to ${percent(confirmed.high)}` : 'confirmed: mark events to see';
   if (answer.judged) { $('judged-box').hidden = false; $('judged').textContent = `${percent(answer.judged[1])} / ${percent(answer.judged[2])}`; }
   const one = view.show !== 'events';
-  $('gallery-title').textContent = one ? `Odd in ${view.show} only` : answer.shown === answer.events ? `${count(answer.events)} events` : `${count(answer.shown)} of ${count(answer.events)} events`;
+  $('gallery-title').textContent = one ? `Anomalous in ${view.show} only` : answer.shown === answer.events ? `${count(answer.events)} events` : `${count(answer.shown)} of ${count(answer.events)} events`;
   $('page').textContent = ` ${answer.page + 1} of ${answer.pages} `;
   $('before').disabled = answer.page === 0;
   $('after').disabled = answer.page + 1 >= answer.pages;
-  Scatter.draw(world.points, view.threshold_s, view.threshold_q);
+  Scatter.draw(constants.points, view.threshold_s, view.threshold_q);
   $('gallery').replaceChildren(...answer.cards.map(card));
   if (!answer.cards.length) {
     const said = document.createElement('p');
     said.textContent = answer.events ? 'No event passes the filters.' : 'Nothing reaches both thresholds.';
     $('gallery').append(said);
   }
-  table('regimes', ['regime', world.what, 'events', 'flagged', 'rate', 'P̂', 'mean p_s', 'mean p_q'], answer.regimes);
+  table('regimes', ['regime', constants.what, 'events', 'flagged', 'rate', 'P̂', 'mean p_s', 'mean p_q'], answer.regimes);
   for (const link of document.querySelectorAll('a[data-export]')) link.href = `export/${link.dataset.export}?${query()}`;
 }
 
@@ -139,7 +139,7 @@ async function mark(pair, verdict) {
     look();
     if (opened === pair && $('event').open) open(pair);
   } catch (error) {
-    trouble(error);
+    showError(error);
   }
 }
 
@@ -159,16 +159,16 @@ function loaded() {
 async function pictures() {
   try {
     await loaded();
-  } catch (error) { trouble(error); return; }
+  } catch (error) { showError(error); return; }
   const numbers = latest.numbers;
-  Pictures.timeline(latest.timeline, world.clock && world.clock.dates);
-  if (!heights || heights.beta !== view.beta) {
+  Pictures.timeline(latest.timeline, constants.clock && constants.clock.dates);
+  if (!surfaceOf || surfaceOf.beta !== view.beta) {
     const beta = view.beta;
     try {
-      heights = { beta, data: await ask(`api/surface?beta=${beta === Infinity ? 'inf' : beta}`) };
-    } catch (error) { trouble(error); return; }
+      surfaceOf = { beta, data: await ask(`api/surface?beta=${beta === Infinity ? 'inf' : beta}`) };
+    } catch (error) { showError(error); return; }
   }
-  Pictures.surface(heights.data, numbers);
+  Pictures.surface(surfaceOf.data, numbers);
   listen();
   if (window.coad.allPictures === null) window.coad.allPictures = performance.now();
   if (more && $('more').open) tests();
@@ -186,9 +186,9 @@ function tests() {
 async function wait() {
   try {
     more = await ask('api/more');
-  } catch (error) { trouble(error); return; }
+  } catch (error) { showError(error); return; }
   if (!more.ready) { setTimeout(wait, 400); return; }
-  if (more.failed) { trouble(new Error(more.failed)); return; }
+  if (more.failed) { showError(new Error(more.failed)); return; }
   $('verdict').textContent = more.verdict;
   $('verdict').className = `verdict ${more.tone}`;
   more.scan.forEach((point) => ['beta', 'threshold_s', 'threshold_q'].forEach((name) => { point[name] = number(point[name]); }));
@@ -208,7 +208,7 @@ function kinds(found) {
   $('kind').value = chosen;
   const box = document.createElement('table');
   const head = box.createTHead().insertRow();
-  for (const name of ['kind', 'events', 'comes back on resamples', 'name', '']) head.append(Object.assign(document.createElement('th'), { textContent: name }));
+  for (const name of ['kind', 'events', 'stability', 'name', '']) head.append(Object.assign(document.createElement('th'), { textContent: name }));
   for (const one of found) {
     const row = box.insertRow();
     row.insertCell().textContent = one.label;
@@ -218,7 +218,7 @@ function kinds(found) {
     name.setAttribute('aria-label', `name of ${one.label}`);
     name.addEventListener('change', () => note(one.kind, name.value, one.dismissed, one.dismissed));
     row.insertCell().append(name);
-    const button = Object.assign(document.createElement('button'), { type: 'button', textContent: one.dismissed ? 'take back' : 'dismiss' });
+    const button = Object.assign(document.createElement('button'), { type: 'button', textContent: one.dismissed ? 'restore' : 'dismiss' });
     button.addEventListener('click', () => note(one.kind, name.value, !one.dismissed, one.dismissed));
     row.insertCell().append(button);
   }
@@ -231,7 +231,7 @@ async function note(kind, name, dismissed, before) {
     if (dismissed !== before) { location.reload(); return; }  // other thresholds, other events
     kinds(answer.kinds);
     look();
-  } catch (error) { trouble(error); }
+  } catch (error) { showError(error); }
 }
 
 function table(id, head, rows) {
@@ -261,8 +261,8 @@ async function open(pair) {
     await loaded();
     Pictures.input('event-s', one.s);
     Pictures.input('event-q', one.q);
-    if (world.why) explain(pair);
-  } catch (error) { trouble(error); }
+    if (constants.why) explain(pair);
+  } catch (error) { showError(error); }
 }
 
 async function explain(pair) {
@@ -271,8 +271,8 @@ async function explain(pair) {
     if (opened !== pair) return;
     Pictures.input('event-s', why.s);
     Pictures.input('event-q', why.q);
-    if (why.lines.length) table('event-why', ['what made the networks speak', 'where', 'share'], why.lines);
-    else $('event-why').textContent = 'Orange is what made each network speak, blue what spoke against.';
+    if (why.lines.length) table('event-why', ['largest contributions', 'where', 'share'], why.lines);
+    else $('event-why').textContent = 'Orange contributes to an anomaly, blue against it.';
   } catch (error) { $('event-why').textContent = String(error.message || error); }
 }
 
@@ -281,7 +281,7 @@ async function explain(pair) {
 const betaText = (beta) => (beta === Infinity ? '∞' : String(+beta.toPrecision(3)));
 
 function place(side, value) {
-  const steps = world.sliders[side];
+  const steps = constants.sliders[side];
   let nearest = steps.findIndex((one) => one >= value);
   if (nearest < 0) nearest = steps.length - 1;
   $(`slider-${side}`).value = nearest;
@@ -289,31 +289,31 @@ function place(side, value) {
 }
 
 function begin() {
-  document.title = `${world.names} · coad`;
+  document.title = `${constants.names} · coad`;
   Scatter.begin(open);
-  $('title').textContent = world.names;
-  world.betas = world.betas.map(number);
-  world.start = world.start.map(number);
+  $('title').textContent = constants.names;
+  constants.betas = constants.betas.map(number);
+  constants.start = constants.start.map(number);
   const slider = $('beta');
   slider.min = 0;
-  slider.max = world.betas.length - 1;
+  slider.max = constants.betas.length - 1;
   const setBeta = (beta) => {
     view.beta = beta;
     $('beta-text').textContent = betaText(beta);
   };
   const atModel = () => {
-    const distance = world.betas.map((one) => (one === world.beta ? -1 : Math.abs(Math.log(one / world.beta))));
+    const distance = constants.betas.map((one) => (one === constants.beta ? -1 : Math.abs(Math.log(one / constants.beta))));
     slider.value = distance.indexOf(Math.min(...distance));
-    setBeta(number(world.beta));
-    [view.threshold_s, view.threshold_q] = world.start;
+    setBeta(number(constants.beta));
+    [view.threshold_s, view.threshold_q] = constants.start;
   };
-  world.beta = number(world.beta);
-  slider.addEventListener('input', () => { setBeta(world.betas[slider.value]); view.page = 0; look($('follow').checked); });
+  constants.beta = number(constants.beta);
+  slider.addEventListener('input', () => { setBeta(constants.betas[slider.value]); view.page = 0; look($('follow').checked); });
   for (const side of ['s', 'q']) {
     const own = $(`slider-${side}`);
     own.min = 0;
-    own.max = world.sliders[side].length - 1;
-    own.addEventListener('input', () => { $('follow').checked = false; view[`threshold_${side}`] = world.sliders[side][own.value]; view.page = 0; look(); });
+    own.max = constants.sliders[side].length - 1;
+    own.addEventListener('input', () => { $('follow').checked = false; view[`threshold_${side}`] = constants.sliders[side][own.value]; view.page = 0; look(); });
     $(`exact-${side}`).addEventListener('change', (event) => {
       const value = Number(event.target.value);
       if (event.target.value === '' || !Number.isFinite(value)) { place(side, view[`threshold_${side}`]); return; }
@@ -328,26 +328,26 @@ function begin() {
   for (const name of ['show', 'regime', 'kind', 'mark', 'sort']) {
     $(name).addEventListener('change', () => { view[name] = name === 'regime' ? Number($(name).value) : $(name).value; view.page = 0; look(); });
   }
-  $('regime').append(...world.regimes.map((name, i) => new Option(name, i)));
-  $('regime-label').hidden = !world.regimes.length;
-  $('clock').hidden = !world.clock;
+  $('regime').append(...constants.regimes.map((name, i) => new Option(name, i)));
+  $('regime-label').hidden = !constants.regimes.length;
+  $('clock').hidden = !constants.clock;
   for (const name of ['start', 'end']) {
     const field = $(name);
-    if (world.clock) { field.type = world.clock.dates ? 'datetime-local' : 'number'; field.step = world.clock.dates ? 1 : 'any'; }
+    if (constants.clock) { field.type = constants.clock.dates ? 'datetime-local' : 'number'; field.step = constants.clock.dates ? 1 : 'any'; }
     field.addEventListener('change', () => {
-      view[name] = field.value === '' ? null : world.clock.dates ? Date.parse(`${field.value}Z`) / 1000 : Number(field.value);
+      view[name] = field.value === '' ? null : constants.clock.dates ? Date.parse(`${field.value}Z`) / 1000 : Number(field.value);
       view.page = 0;
       look();
     });
   }
   const setTime = (low, high) => {
     [view.start, view.end] = [low, high];
-    for (const [name, value] of [['start', low], ['end', high]]) $(name).value = value === null ? '' : world.clock.dates ? new Date(1000 * value).toISOString().slice(0, 19) : value;
+    for (const [name, value] of [['start', low], ['end', high]]) $(name).value = value === null ? '' : constants.clock.dates ? new Date(1000 * value).toISOString().slice(0, 19) : value;
   };
   $('clear').addEventListener('click', () => {
     for (const [name, value] of [['show', 'events'], ['regime', '-1'], ['kind', ''], ['mark', ''], ['sort', 'strongest']]) $(name).value = value;
     Object.assign(view, { show: 'events', regime: -1, kind: '', mark: '', sort: 'strongest', page: 0 });
-    if (world.clock) setTime(null, null);
+    if (constants.clock) setTime(null, null);
     look();
   });
   $('before').addEventListener('click', () => { view.page -= 1; look(); });
@@ -378,8 +378,8 @@ function listen() {
   const answers = {
     timeline: ['plotly_relayout', (event) => {
       const [low, high] = [event['xaxis.range[0]'], event['xaxis.range[1]']];
-      if (low === undefined || !world.clock) return;
-      const seconds = (one) => (world.clock.dates ? Date.parse(`${String(one).replace(' ', 'T')}Z`) / 1000 : Number(one));
+      if (low === undefined || !constants.clock) return;
+      const seconds = (one) => (constants.clock.dates ? Date.parse(`${String(one).replace(' ', 'T')}Z`) / 1000 : Number(one));
       setTime(seconds(low), seconds(high));
       view.page = 0;
       look();
@@ -402,11 +402,11 @@ function listen() {
 
 async function main() {
   try {
-    world = await ask('api/start');
-  } catch (error) { trouble(error); return; }
+    constants = await ask('api/start');
+  } catch (error) { showError(error); return; }
   setTime = begin();
   $('verdict').textContent = 'Testing against chance…';
-  wish.since = performance.now();
+  request.since = performance.now();
   look();
   wait();
 }

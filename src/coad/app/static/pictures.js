@@ -5,7 +5,7 @@ const Pictures = (() => {
   const BLUE = '#0072B2', ORANGE = '#E69F00', RED = '#D55E00', GREY = '#999999', SKY = '#56B4E9';
   const LANES = [BLUE, RED, '#009E73', '#CC79A7', ORANGE, SKY];
   const night = window.matchMedia('(prefers-color-scheme: dark)');
-  const known = new Map();  // place -> how it was last drawn, to draw it again when night falls
+  const known = new Map();  // place -> how it was last drawn, to draw it again in other colours
 
   function colours() {
     return night.matches ? { ink: '#e7eaee', line: '#39424c', band: 'rgba(140,160,180,.28)' }
@@ -79,21 +79,21 @@ const Pictures = (() => {
       { xaxis: { title: { text: 'epoch' } }, yaxis: { title: { text: 'F̂ on held-out pairs' } } }, () => history(lines));
   }
 
-  // One input of one pair; where it holds `spoke`, how much each point made the network speak.
+  // One input of one pair; with `attribution`, the contribution of each point to the network's output.
   function input(id, data) {
     const place = document.getElementById(id);
     const again = () => input(id, data);
     const scale = { colorscale: [[0, BLUE], [0.5, night.matches ? '#39424c' : '#dfe3e8'], [1, RED]], cmid: 0 };
     if (data.kind === 'bars') {
       place.style.height = `${60 + 22 * data.names.length}px`;
-      return draw(id, [{ type: 'bar', orientation: 'h', y: data.names.map((_, i) => i), x: data.deviations, marker: data.spoke ? { color: data.spoke, ...scale, showscale: data.names.length > 5, colorbar: { thickness: 8, nticks: 3, title: { text: 'spoke' } } } : { color: BLUE },
-        text: data.values.map((one) => one.toPrecision(4)), customdata: data.spoke || data.values.map(() => 0), hovertemplate: `%{text}, %{x:+.1f} deviations${data.spoke ? ', spoke %{customdata:.3g}' : ''}<extra></extra>` }],
-      { xaxis: { title: { text: 'deviations from the usual' } }, yaxis: { tickvals: data.names.map((_, i) => i), ticktext: data.names.map((one) => text(one.length > 24 ? one.slice(0, 23) + '…' : one)), autorange: 'reversed' } }, again);
+      return draw(id, [{ type: 'bar', orientation: 'h', y: data.names.map((_, i) => i), x: data.deviations, marker: data.attribution ? { color: data.attribution, ...scale, showscale: data.names.length > 5, colorbar: { thickness: 8, nticks: 3, title: { text: 'contribution' } } } : { color: BLUE },
+        text: data.values.map((one) => one.toPrecision(4)), customdata: data.attribution || data.values.map(() => 0), hovertemplate: `%{text}, %{x:+.1f} deviations${data.attribution ? ', contribution %{customdata:.3g}' : ''}<extra></extra>` }],
+      { xaxis: { title: { text: 'standard deviations from normal' } }, yaxis: { tickvals: data.names.map((_, i) => i), ticktext: data.names.map((one) => text(one.length > 24 ? one.slice(0, 23) + '…' : one)), autorange: 'reversed' } }, again);
     }
     if (data.kind === 'image') {
       place.style.height = '300px';
       const shown = data.images.map((z, i) => ({ type: 'heatmap', z, colorscale: 'Greys', xaxis: `x${i + 1}`, yaxis: `y${i + 1}`, showscale: i === 0, colorbar: { thickness: 8 } }));
-      if (data.spoke) data.spoke.forEach((z, i) => shown.push({ type: 'heatmap', z, colorscale: scale.colorscale, zmid: 0, xaxis: `x${data.images.length + i + 1}`, yaxis: `y${data.images.length + i + 1}`, showscale: false }));
+      if (data.attribution) data.attribution.forEach((z, i) => shown.push({ type: 'heatmap', z, colorscale: scale.colorscale, zmid: 0, xaxis: `x${data.images.length + i + 1}`, yaxis: `y${data.images.length + i + 1}`, showscale: false }));
       const more = { grid: { rows: 1, columns: shown.length, pattern: 'independent' } };
       shown.forEach((_, i) => {
         const number = i === 0 ? '' : i + 1;
@@ -109,10 +109,10 @@ const Pictures = (() => {
       const base = { type: 'scatter', mode: 'lines', x, yaxis: axis };
       traces.push({ ...base, y: lane.low, line: { width: 0 }, hoverinfo: 'skip' },
         { ...base, y: lane.high, line: { width: 0 }, fill: 'tonexty', fillcolor: colours().band, hoverinfo: 'skip' });
-      const mine = lane.spoke;
+      const mine = lane.attribution;
       traces.push({ ...base, y: lane.y, mode: mine ? 'lines+markers' : 'lines', line: { color: LANES[i % LANES.length], width: 1.5 },
         marker: mine ? { color: mine, ...scale, size: 6 } : undefined,
-        text: mine ? mine.map((one) => one.toPrecision(2)) : undefined, hovertemplate: mine ? '%{y:.4g}, spoke %{text}<extra></extra>' : '%{y:.4g}<extra></extra>' });
+        text: mine ? mine.map((one) => one.toPrecision(2)) : undefined, hovertemplate: mine ? '%{y:.4g}, contribution %{text}<extra></extra>' : '%{y:.4g}<extra></extra>' });
       const top = 1 - i / count, bottom = 1 - (i + 0.78) / count;
       more[`yaxis${number}`] = { domain: [Math.max(bottom, 0), top - 0.04 / count], nticks: 4 };
       more.annotations.push({ text: text(lane.name), x: 0, xref: 'paper', xanchor: 'left', y: top, yref: 'paper', yanchor: 'bottom', showarrow: false, font: { size: 11 } });

@@ -1,5 +1,5 @@
 'use strict';
-// What both inputs say: the first picture, so it is drawn here and does not wait for Plotly.
+// The confidences of both inputs: the first picture, drawn here so that it does not wait for Plotly.
 
 const Scatter = (() => {
   const NORMAL = '#999999', FLAGGED = '#D55E00', DAY = '#0072B2', NIGHT = '#56B4E9';

@@ -1,4 +1,4 @@
-"""Pictures of one catalogue: sizes, exemplars of both inputs, place in time."""
+"""The figures of a catalogue of modes: sizes, exemplars of both inputs, rows in time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import IntArray
-from coad.report.figures import BLUE, GREY, ORANGE, RED
+from coad.report.figures import BLUE, GREY, ORANGE, RED, styled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["exemplars_figure", "sizes_figure", "time_figure"]
 
 _COLOUR = {"rare": RED, "regime": BLUE, "ignore": GREY}
-_SHOWN = 4
-_MOST_FEATURES = 12
+#: Exemplars and features drawn for each mode: what fits one figure.
+_SHOWN, _MAX_FEATURES = 4, 12
 
 
 def sizes_figure(table: ModeTable) -> go.Figure:
-    """The size of each mode on a logarithmic scale: a gap is what makes a mode rare."""
+    """The size of each mode on a logarithmic scale, which shows the gap between rare modes and regimes."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -38,16 +38,15 @@ def sizes_figure(table: ModeTable) -> go.Figure:
                 marker_color=colour,
                 hovertext=[f"P̂ {mode.precision_hat:.2f}, stability {mode.stability:.2f}" for mode in own],
             )
+    styled(figure, "", "fraction of the rows").update_layout(height=320)
     marks = [mark * 10.0**-decade for decade in range(6, 0, -1) for mark in (1, 2, 5)] + [1.0]
-    figure.update_yaxes(type="log", title_text="part of the rows", tickvals=marks, tickformat="~%")
+    figure.update_yaxes(type="log", tickvals=marks, tickformat="~%")
     figure.update_xaxes(categoryorder="array", categoryarray=[f"mode {mode.mode}" for mode in table])
-    return figure.update_layout(
-        template="plotly_white", height=320, showlegend=True, margin={"t": 30, "b": 40}
-    )
+    return figure.update_layout(showlegend=True)
 
 
 def time_figure(table: ModeTable, labels: IntArray, time: NDArray[Any] | None) -> go.Figure:
-    """When each mode was there."""
+    """The rows of each mode over time; regimes are thinned."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -64,18 +63,16 @@ def time_figure(table: ModeTable, labels: IntArray, time: NDArray[Any] | None) -
             name=f"mode {mode.mode}",
             showlegend=False,
         )
-    figure.update_xaxes(title_text="row" if time is None else "time")
+    styled(figure, "row" if time is None else "time", "")
     names = [f"mode {mode.mode}" for mode in table]
     figure.update_yaxes(categoryorder="array", categoryarray=names[::-1], tickvals=names)
-    return figure.update_layout(
-        template="plotly_white", height=110 + 26 * len(table), margin={"t": 30, "b": 50}
-    )
+    return figure.update_layout(height=110 + 26 * len(table))
 
 
 def exemplars_figure(
     mode: Mode, s: NDArray[Any], q: NDArray[Any], names: tuple[Sequence[str], Sequence[str]]
 ) -> go.Figure:
-    """What the surest rows of a mode look like in both inputs, against the typical row."""
+    """The exemplars of a mode in both inputs, against the median of all rows."""
     from plotly.subplots import make_subplots
 
     image = s.ndim == 4
@@ -89,7 +86,7 @@ def exemplars_figure(
                 )
         figure.update_xaxes(visible=False)
         figure.update_yaxes(visible=False)
-        return figure.update_layout(template="plotly_white", height=320, margin={"t": 20, "b": 10})
+        return figure.update_layout(template="none", height=320, margin={"t": 20, "b": 10})
     windows = [x.ndim == 3 for x in (s, q)]
     figure = make_subplots(
         1 + any(windows), 2, subplot_titles=["s", "q"], horizontal_spacing=0.12, vertical_spacing=0.18
@@ -101,14 +98,12 @@ def exemplars_figure(
         else:
             _features(figure, x, rows, own, column)
     height = 560 if any(windows) else 320
-    return figure.update_layout(
-        template="plotly_white", height=height, showlegend=False, margin={"t": 40, "b": 10}
-    )
+    return figure.update_layout(template="none", height=height, showlegend=False, margin={"t": 40, "b": 40})
 
 
 def _waves(figure: go.Figure, x: NDArray[Any], rows: IntArray, column: int) -> None:
-    middle = np.median(x[:: max(1, len(x) // 2000), 0], axis=0)
-    figure.add_scatter(y=middle, line={"color": GREY, "width": 3}, name="typical", row=1, col=column)
+    median = np.median(x[:: max(1, len(x) // 2000), 0], axis=0)
+    figure.add_scatter(y=median, line={"color": GREY, "width": 3}, name="median", row=1, col=column)
     for row in rows:
         figure.add_scatter(
             y=x[row, 0], line={"color": ORANGE, "width": 1}, name=f"row {row}", row=1, col=column
@@ -116,7 +111,7 @@ def _waves(figure: go.Figure, x: NDArray[Any], rows: IntArray, column: int) -> N
 
 
 def _powers(figure: go.Figure, x: NDArray[Any], rows: IntArray, column: int) -> None:
-    """The power at each frequency, typical of all windows and of the surest ones: it is the same at any phase and place."""
+    """The median power spectrum of all windows and of the exemplars, which does not depend on phase or place."""
     points = x.shape[2]
     for some, colour, width in ((slice(None, None, max(1, len(x) // 2000)), GREY, 3), (rows, ORANGE, 2)):
         away = x[some, 0] - x[some, 0].mean(axis=1, keepdims=True)
@@ -128,16 +123,16 @@ def _powers(figure: go.Figure, x: NDArray[Any], rows: IntArray, column: int) -> 
             row=2,
             col=column,
         )
-    figure.update_xaxes(title_text="turns in a window", row=2, col=column)
+    figure.update_xaxes(title_text="cycles per window", row=2, col=column)
     figure.update_yaxes(type="log", dtick=1, title_text="power", exponentformat="power", row=2, col=column)
 
 
 def _features(figure: go.Figure, x: NDArray[Any], rows: IntArray, names: Sequence[str], column: int) -> None:
-    """Deviations from the typical row, in deviations of each feature; the largest first."""
+    """Mean deviation from the median row, in standard deviations of each feature; the largest first."""
     some = x[:: max(1, len(x) // 5000)]
-    middle, spread = np.median(some, axis=0), some.std(axis=0)
-    deviation = (x[rows] - middle) / np.where(spread > 0, spread, 1.0)
-    largest = np.argsort(-np.abs(deviation.mean(axis=0)))[:_MOST_FEATURES][::-1]
+    median, width = np.median(some, axis=0), some.std(axis=0)
+    deviation = (x[rows] - median) / np.where(width > 0, width, 1.0)
+    largest = np.argsort(-np.abs(deviation.mean(axis=0)))[:_MAX_FEATURES][::-1]
     label = [names[i] if len(names) > i else f"column {i}" for i in largest]
     figure.add_bar(
         y=label,
@@ -147,4 +142,4 @@ def _features(figure: go.Figure, x: NDArray[Any], rows: IntArray, names: Sequenc
         row=1,
         col=column,
     )
-    figure.update_xaxes(title_text="deviations from the typical row", row=1, col=column)
+    figure.update_xaxes(title_text="standard deviations from the median row", row=1, col=column)

@@ -1,4 +1,4 @@
-"""What the explorer knows, and the answers it gives: numbers, galleries, events, marks, exports."""
+"""The explorer: scored pairs with a person's marks, and the answers that its page asks for."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import logging
 import math
 import threading
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from coad._typing import BoolArray, IntArray
+from coad.app.event_marks import EventMarks, confirmed
 from coad.app.insight import Insight
-from coad.app.marks import VERDICTS, Mark, Marks
+from coad.app.marks import Marks
 from coad.app.plain import plain
 from coad.app.view import View
-from coad.core.labels import label_scores, wilson
+from coad.core.labels import label_scores
 from coad.core.validation import check_beta
 from coad.core.verdict import NO_COINCIDENCE
 from coad.events.runs import Events
@@ -24,7 +24,7 @@ from coad.exceptions import InputError
 from coad.report.cards import card, one_sided, pair_facts, pair_title
 from coad.report.checks import checks_table, regime_rows
 from coad.report.data import Scored
-from coad.report.gallery import UsualRows, describe
+from coad.report.drawings import NormalRows, describe
 from coad.report.model_figures import history_lines, logit, sampled
 from coad.report.study import Study
 from coad.report.words import tone, verdict
@@ -37,16 +37,33 @@ __all__ = ["Explorer"]
 
 log = logging.getLogger(__name__)
 
-PAGE = 12
-_STEPS = 400  # of a threshold's slider
-_BETA_STEPS = 80
-_BINS = 160
+#: Cards on a page of the gallery, lines of the table of regimes, and bins of the timeline: what fits a screen.
+PAGE, _REGIMES, _BINS = 12, 30, 160
+#: Positions of the sliders of a threshold and of β: finer than a hand moves them.
+_STEPS, _BETA_STEPS = 400, 80
+#: Points drawn of what is flagged, and of what is not, so that the first picture comes at once.
 _DRAWN_FLAGGED, _DRAWN_OTHERS = 1200, 1800
-_REGIMES = 30
+#: With more regimes than this, their table takes longer than everything else.
+_MAX_REGIMES = 2000
+_NOT_SIGNIFICANT = " The best pair of thresholds is shown, which is not significant."
 
 
 class Explorer:
-    """Scored pairs with a person's marks. Answers are plain values, ready for JSON."""
+    """Scored pairs with a person's marks. Answers are plain values, ready for JSON.
+
+    Parameters
+    ----------
+    model, recipe : CoAD, Recipe
+        The model, and how it reads files.
+    scored : Scored
+        The pairs.
+    marks : Marks
+        Where marks are saved.
+    names : str
+        The title of the page.
+    parent : (Explorer, array), optional
+        The explorer of all pairs and the numbers of these among them, if some were dismissed.
+    """
 
     def __init__(
         self,
@@ -61,44 +78,39 @@ class Explorer:
         self.model, self.recipe, self.scored, self.marks, self.names = model, recipe, scored, marks, names
         if parent is None:
             self.study = Study(scored, model)
-        else:  # some of the pairs of another explorer, which has sorted the events already
+        else:
             from coad.learned.dismissal import alpha_without
 
             whole = parent[0].scored.flags(*parent[0].study.start)
             keep = np.isin(np.arange(len(whole)), parent[1])
             self.study = Study(scored, model, alpha_without(float(model.alpha_), whole, keep))
-        self._usual = UsualRows(scored, scored.flags(*self.study.start))
+        self._normal = NormalRows(scored, scored.flags(*self.study.start))
         if parent is None:
-            self.insight = Insight(model, self.study, self._usual)
+            self.insight = Insight(model, self.study, self._normal)
         else:
-            self.insight = parent[0].insight.part(parent[1], self.study, self._usual)
-        self._files = _file_names(scored.files)
-        self._number = {name: i for i, name in enumerate(self._files)}
-        self._key = scored.file.astype(np.int64) << 40 | scored.first
-        self._order = np.argsort(self._key, kind="stable")
-        self._dice = np.random.default_rng(0).permutation(len(scored))  # a fixed order at random
+            self.insight = parent[0].insight.part(parent[1], self.study, self._normal)
+        self.event_marks = EventMarks(scored, marks)
+        self._random_order = np.random.default_rng(0).permutation(len(scored))
         self._clock = None if scored.time is None else _seconds(scored.time)
-        self.looked = threading.Event()  # the first picture was served
+        self.first_view = threading.Event()  # set when the first picture was served
         self._ready = threading.Event()
         self._failed = ""
 
     def prepare(self) -> None:
-        """Work out the slow parts: the tests, the scan over β, the kinds. Errors are told in the page."""
+        """Compute the slow parts: tests, β scan, kinds. Errors are shown on the page."""
         try:
             _ = self.study.status, self.study.scan, self.study.hint
             self.insight.prepare()
             for beta in self._slider_betas():
                 self.study.best(beta)
-        except Exception as error:  # whoever runs this is a thread with nobody to raise to
+        except Exception as error:  # this runs in a thread, where nobody would see it
             log.exception("the tests failed")
             self._failed = f"{type(error).__name__}: {error}"
         finally:
             self._ready.set()
 
-    # Answers.
-
     def overview(self) -> dict[str, Any]:
-        """What the page needs once: names, sliders, filters and the points of the scatter."""
+        """What the page needs once: names, sliders, filters and the points of the scatter plot."""
         scored, study = self.scored, self.study
         flagged = scored.flags(*study.start)
         drawn = np.concatenate(
@@ -140,30 +152,32 @@ class Explorer:
         )
 
     def look(self, view: View, *, tune: bool = False) -> dict[str, Any]:
-        """The numbers at a view, and a page of its gallery; ``tune`` first takes the best thresholds for its β."""
+        """The estimates at a view, and a page of its gallery; ``tune`` first takes the best thresholds for its β."""
         view = view.check()
         if tune:
             t_s, t_q = self.study.best(view.beta)
             view = View(**{**asdict(view), "threshold_s": t_s, "threshold_q": t_q})
         flags = self.scored.flags(view.threshold_s, view.threshold_q)
         events = self.scored.events(flags)
-        said = self._marks_of(events)
-        chosen = self._filtered(view, events, said)
-        count = len(chosen)
+        marked = self.event_marks.of_events(events)
+        chosen = self._filtered(view, events, marked)
+        count, truth = len(chosen), self.scored.label
         answer = {
             "numbers": asdict(self.study.numbers_at(view.threshold_s, view.threshold_q, view.beta)),
             "events": len(events),
             "shown": count,
-            "measured": self._measured(said),
+            "confirmed": confirmed(marked),
             "timeline": self._timeline(events, chosen),
             "regimes": self._regimes(view),
-            "judged": self._judged(flags, view.beta),
+            "judged": None if truth is None else list(label_scores(flags, truth, view.beta)),
         }
         if view.show == "events":
             pages = max(1, -(-count // PAGE))
             page = min(max(view.page, 0), pages - 1)
             some = chosen[page * PAGE : (page + 1) * PAGE]
-            cards = [self._card(int(events.peak[i]), int(events.n_pairs[i]), said.get(int(i))) for i in some]
+            cards = [
+                self._card(int(events.peak[i]), int(events.n_pairs[i]), marked.get(int(i))) for i in some
+            ]
         else:
             pages, page = 1, 0
             pairs = one_sided(self.study, view.show, PAGE, (view.threshold_s, view.threshold_q))
@@ -171,7 +185,7 @@ class Explorer:
         if self.insight.kinds_known and cards:
             for one, kind in zip(cards, self._kind_names(np.array([x["pair"] for x in cards])), strict=True):
                 one["kind"] = kind
-        self.looked.set()
+        self.first_view.set()
         return plain(answer | {"page": page, "pages": pages, "cards": cards})
 
     def surface(self, beta: float) -> dict[str, Any] | None:
@@ -202,7 +216,7 @@ class Explorer:
         return plain(
             {
                 "ready": True,
-                "verdict": verdict(study) + self._caution(),
+                "verdict": verdict(study) + (_NOT_SIGNIFICANT if study.status == NO_COINCIDENCE else ""),
                 "tone": tone(study),
                 "status": study.status,
                 "scan": [asdict(point) for point in study.scan],
@@ -221,48 +235,37 @@ class Explorer:
         events = scored.events(scored.flags(view.threshold_s, view.threshold_q))
         number = int(events.of_pair([pair])[0])
         size = int(events.n_pairs[number]) if number >= 0 else 1
-        said = self._marks_of(events).get(number) if number >= 0 else self._mark_of_pair(pair)
+        marks = self.event_marks
+        mark = marks.of_events(events).get(number) if number >= 0 else marks.of_pair(pair)
         return plain(
             {
                 "pair": pair,
                 "flagged": number >= 0,
                 "title": pair_title(scored, pair),
                 "facts": pair_facts(scored, pair, size),
-                "file": self._files[int(scored.file[pair])],
+                "file": self.event_marks.files[int(scored.file[pair])],
                 "p_s": scored.p_s[pair],
                 "p_q": scored.p_q[pair],
-                "mark": said,
+                "mark": mark,
                 "kind": self._kind_names(np.array([pair]))[0],
                 "label": None if scored.label is None else bool(scored.label[pair]),
-                "s": describe(scored.s.rows([pair])[0], scored.s_names, self._usual.of("s", pair)),
-                "q": describe(scored.q.rows([pair])[0], scored.q_names, self._usual.of("q", pair)),
+                "s": describe(scored.s.rows([pair])[0], scored.s_names, self._normal.of("s", pair)),
+                "q": describe(scored.q.rows([pair])[0], scored.q_names, self._normal.of("q", pair)),
             }
         )
 
     def why(self, pair: int) -> dict[str, Any]:
-        """Which parts of both inputs made the networks speak."""
+        """The contribution of each part of both inputs to the networks' outputs."""
         return plain(self.insight.why(self._checked(pair)))
 
-    def mark(self, pair: int, said: str | None) -> None:
-        """Keep or take back a mark; on disk when this returns."""
-        scored, pair = self.scored, self._checked(pair)
-        where = (
-            self._files[int(scored.file[pair])],
-            int(scored.first[pair]),
-            int(scored.last[pair]),
-        )
-        if said is None:
-            self.marks.remove(*where)
+    def mark(self, pair: int, verdict: str | None, view: View | None = None) -> None:
+        """Save the mark of a pair, or remove all marks of the event around it at ``view``; on disk when this returns."""
+        pair = self._checked(pair)
+        if verdict is None and view is not None:
+            events = self.scored.events(self.scored.flags(view.threshold_s, view.threshold_q))
+            self.event_marks.remove_event(pair, events)
         else:
-            self.marks.put(Mark(*where, scored.time_text(pair) or "", said))
-
-    def unmark_event(self, pair: int, view: View) -> None:
-        """Take back every mark within the event around a pair."""
-        events = self.scored.events(self.scored.flags(view.threshold_s, view.threshold_q))
-        number = int(events.of_pair([self._checked(pair)])[0])
-        for other, _ in self._marked_pairs():
-            if other == pair or (number >= 0 and int(events.of_pair([other])[0]) == number):
-                self.mark(other, None)
+            self.event_marks.put(pair, verdict)
 
     def kinds(self) -> list[dict[str, Any]]:
         """The kinds of events with their names and whether they are dismissed."""
@@ -275,16 +278,16 @@ class Explorer:
         ]
 
     def events_table(self, view: View) -> Any:
-        """The events at a view as a ``pyarrow.Table``, with what is known about each."""
+        """The events at a view as a ``pyarrow.Table``, with time, label, regime, kind and mark."""
         import pyarrow as pa
 
         from coad.events.runs import events_table
 
         scored, view = self.scored, view.check()
         events = scored.events(scored.flags(view.threshold_s, view.threshold_q))
-        said = self._marks_of(events)
-        chosen = np.sort(self._filtered(view, events, said))
-        more: dict[str, Any] = {"file": np.array(self._files)[scored.file]}
+        marked = self.event_marks.of_events(events)
+        chosen = np.sort(self._filtered(view, events, marked))
+        more: dict[str, Any] = {"file": np.array(self.event_marks.files)[scored.file]}
         for name in ("time", "id", "label"):
             if getattr(scored, name) is not None:
                 more[name] = getattr(scored, name)
@@ -296,27 +299,20 @@ class Explorer:
         if self.insight.kinds_known:
             names = self._kind_names(events.peak[chosen])
             table = table.append_column("kind", pa.array(names, pa.string()))
-        return table.append_column("mark", pa.array([said.get(int(i)) for i in chosen], pa.string()))
+        return table.append_column("mark", pa.array([marked.get(int(i)) for i in chosen], pa.string()))
 
-    # Steps.
-
-    def _caution(self) -> str:
-        if self.study.status != NO_COINCIDENCE:
-            return ""
-        return " Shown is the best pair of thresholds, which chance explains as well."
-
-    def _card(self, pair: int, size: int, said: str | None) -> dict[str, Any]:
+    def _card(self, pair: int, size: int, mark: str | None) -> dict[str, Any]:
         scored = self.scored
         title, facts = pair_title(scored, pair), pair_facts(scored, pair, size)
-        html = card(self.study, self._usual, pair, title, facts)
-        return {"pair": pair, "html": html, "mark": said, "kind": None}
+        html = card(self.study, self._normal, pair, title, facts)
+        return {"pair": pair, "html": html, "mark": mark, "kind": None}
 
     def _kind_names(self, pairs: IntArray) -> list[str | None]:
-        """What the kind of each pair is called."""
+        """The name of the kind of each pair."""
         called = {one["kind"]: one["name"] or one["label"] for one in self.kinds()}
         return [called.get(kind) for kind in self.insight.kinds_of(pairs)]
 
-    def _filtered(self, view: View, events: Events, said: dict[int, str]) -> IntArray:
+    def _filtered(self, view: View, events: Events, marks: dict[int, str]) -> IntArray:
         """The numbers of the events that pass the filters, in the order asked for."""
         peak = events.peak
         keep: BoolArray = np.ones(len(events), dtype=np.bool_)
@@ -330,55 +326,19 @@ class Explorer:
         if view.kind:
             keep &= np.array(self.insight.kinds_of(peak), dtype=object) == view.kind
         if view.mark:
-            marked = np.array([said.get(i, "none") for i in range(len(events))], dtype=object)
+            marked = np.array([marks.get(i, "none") for i in range(len(events))], dtype=object)
             keep &= np.array(marked != "none" if view.mark == "any" else marked == view.mark, dtype=np.bool_)
         chosen = np.flatnonzero(keep)
         key = {
             "strongest": -self.scored.p_s[peak] * self.scored.p_q[peak],
             "latest": -peak if self._clock is None else -self._clock[peak],
             "longest": -events.n_pairs,
-            "random": self._dice[peak],
+            "random": self._random_order[peak],
         }[view.sort]
         return np.asarray(chosen[np.argsort(key[chosen], kind="stable")])
 
-    def _marked_pairs(self) -> list[tuple[int, str]]:
-        """The pairs of these data that are marked, oldest mark first."""
-        found = []
-        for mark in self.marks.all():
-            number = self._number.get(mark.file)
-            if number is None:
-                continue
-            key = number << 40 | mark.first_row
-            place = int(np.searchsorted(self._key, key, sorter=self._order))
-            if place == len(self._order):
-                continue
-            pair = int(self._order[place])
-            same = self._key[pair] == key and self.scored.last[pair] == mark.last_row
-            if same and mark.time == (self.scored.time_text(pair) or ""):
-                found.append((pair, mark.verdict))
-        return found
-
-    def _marks_of(self, events: Events) -> dict[int, str]:
-        """What was last said about each event that is marked."""
-        pairs = self._marked_pairs()
-        if not pairs:
-            return {}
-        number = events.of_pair([pair for pair, _ in pairs])
-        return {int(i): said for i, (_, said) in zip(number, pairs, strict=True) if i >= 0}
-
-    def _mark_of_pair(self, pair: int) -> str | None:
-        return dict(self._marked_pairs()).get(pair)
-
-    def _measured(self, said: dict[int, str]) -> dict[str, Any]:
-        """The precision among marked events; a known event is a real one."""
-        counts = {name: sum(one == name for one in said.values()) for name in VERDICTS}
-        n = len(said)
-        hits = n - counts["not real"]
-        low, high = wilson(hits, n)
-        return {"n": n, "counts": counts, "precision": hits / n if n else None, "low": low, "high": high}
-
     def _timeline(self, events: Events, chosen: IntArray) -> dict[str, Any]:
-        """How many of the shown events there are in each stretch."""
+        """A histogram of the shown events over time."""
         axis = np.arange(len(self.scored), dtype=float) if self._clock is None else self._clock
         low, high = float(axis.min()), float(axis.max())
         high = high if high > low else low + 1.0
@@ -386,12 +346,9 @@ class Explorer:
         return {"counts": counts, "low": low, "high": high}
 
     def _regimes(self, view: View) -> list[Any]:
-        if self.scored.code is None or len(self.scored.contexts) > 2000:
+        if self.scored.code is None or len(self.scored.contexts) > _MAX_REGIMES:
             return []
         return regime_rows(self.study, (view.threshold_s, view.threshold_q))[1][:_REGIMES]
-
-    def _judged(self, flags: BoolArray, beta: float) -> list[float] | None:
-        return None if self.scored.label is None else list(label_scores(flags, self.scored.label, beta))
 
     def _slider_betas(self) -> list[float]:
         middle = np.geomspace(0.01, 100, _BETA_STEPS - 1)
@@ -406,17 +363,11 @@ class Explorer:
 
 
 def _slider(p: Any) -> list[float]:
-    """Thresholds from those that flag half of the pairs to those that flag one, even in the logarithm."""
+    """Thresholds that flag from half of the pairs down to one, in logarithmic steps."""
     falling = np.sort(p)[::-1]
     n = len(falling)
     count = np.geomspace(max(1, n // 2), 1, _STEPS + 1)
     return [float(one) for one in falling[np.round(count).astype(np.int64) - 1]]
-
-
-def _file_names(files: tuple[str, ...]) -> list[str]:
-    """What a file is called in marks: its name, or its whole path where names repeat."""
-    names = [Path(one).name for one in files]
-    return names if len(set(names)) == len(names) else list(files)
 
 
 def _seconds(time: Any) -> Any:

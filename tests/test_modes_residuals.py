@@ -1,4 +1,4 @@
-"""Kinds that come with several regimes: found, joined to the catalogue, told again, and kept on disk."""
+"""Kinds that occur in several regimes: found in residuals, added to the catalogue, predicted, and saved."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import coad
 from coad import CoincidenceModes
 from coad.learned.net_spec import NetSpec
 from coad.learned.training.model import Blueprint
-from coad.modes import deviations, estimator
+from coad.modes import estimator, residuals
 from coad.modes.catalogue import Mode, ModeTable
-from coad.modes.describing import Found
-from coad.modes.deviations import DeviationRows, Deviations
-from coad.modes.inputs import Front, FrontRows
+from coad.modes.cataloguing import FitResult
+from coad.modes.coordinates import Coordinates, MappedRows
+from coad.modes.residuals import ResidualModel, ResidualRows
 from coad.modes.training import build
 
 RNG = np.random.default_rng
@@ -34,64 +34,66 @@ def many_regimes(seed, rows=1200, rate=0.08, shift=1.6):
 
 
 def pieces(seed=0, rows=300, modes=3):
-    """Rows, the mode each is at home in, and what it takes to lay out their deviations."""
+    """Rows, the regime of each, and the centres and maps of their residuals."""
     rng = RNG(seed)
     arrays = tuple(rng.normal(size=(rows, width)).astype(np.float32) for width in (3, 2))
-    data = FrontRows(arrays, [Front.fit(x, None) for x in arrays], None)
-    home = rng.integers(modes, size=rows)
+    data = MappedRows(arrays, [Coordinates.fit(x, None) for x in arrays], None)
+    regime = rng.integers(modes, size=rows)
     centres = tuple(rng.normal(size=(modes, width)).astype(np.float32) for width in (3, 2))
     maps = tuple(rng.normal(size=(width, 2)).astype(np.float32) for width in (3, 2))
-    return data, home, centres, maps
+    return data, regime, centres, maps
 
 
-def test_deviations_are_rows_less_the_centre_of_their_mode(monkeypatch):
-    data, home, centres, maps = pieces()
-    monkeypatch.setattr(deviations, "_SOME_ROWS", 128)  # several blocks
-    rows = DeviationRows(data, home, centres, maps)
+def test_residuals_are_rows_less_the_centre_of_their_regime(monkeypatch):
+    data, regime, centres, maps = pieces()
+    monkeypatch.setattr(residuals, "_SAMPLE", 128)  # several blocks
+    rows = ResidualRows(data, regime, centres, maps)
     assert rows.shapes == [(2,), (2,)]
     for which in (0, 1):
         scaled = data.side(which, np.arange(300)).numpy()
-        slow = [(scaled[i] - centres[which][home[i]]) @ maps[which] for i in range(300)]
+        slow = [(scaled[i] - centres[which][regime[i]]) @ maps[which] for i in range(300)]
         np.testing.assert_allclose(rows.side(which, np.arange(300)).numpy(), slow, rtol=1e-4, atol=1e-5)
 
 
-def test_ready_rows_are_the_rows_past_the_front():
+def test_precomputed_rows_are_the_mapped_rows():
     data, *_ = pieces()
-    ready = data.ready()
+    ready = data.precomputed()
     index = RNG(1).permutation(300)[:50]
     assert ready is not data
-    assert ready.ready() is ready
+    assert ready.precomputed() is ready
     assert ready.shapes == data.shapes
     for one, other in zip(ready.take(index), data.take(index), strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
-def test_a_row_of_a_rare_mode_deviates_from_the_regime_it_would_be_in():
+def test_a_row_of_a_rare_mode_has_its_best_regime():
     a = np.array([[0.6, 0.1, 0.3], [0.1, 0.0, 0.9], [1e-40, 1e-42, 1.0]])
     regimes = np.array([True, True, False])
-    own, home = deviations._homes(a, a, np.arange(3), np.array([0.4, 0.4, 0.2]), regimes)
+    own, regime = residuals._best_modes(a, a, np.arange(3), np.array([0.4, 0.4, 0.2]), regimes)
     assert own.tolist() == [0, 2, 2]
-    assert home.tolist() == [0, 0, 0]
+    assert regime.tolist() == [0, 0, 0]
     listed = np.array([2, 1])  # numbers are among the modes that are listed, here 2 (rare) and 1
-    own, home = deviations._homes(a, a, listed, np.array([0.2, 0.4]), np.array([False, True]))
+    own, regime = residuals._best_modes(a, a, listed, np.array([0.2, 0.4]), np.array([False, True]))
     assert own.tolist() == [0, 0, 0]
-    assert home.tolist() == [1, 1, 1]
+    assert regime.tolist() == [1, 1, 1]
 
 
-def test_there_is_no_second_look_where_only_rows_of_a_kind_deviate_alike():
+def test_residuals_are_not_modelled_where_only_rows_of_a_known_kind_share_a_direction():
     rng = RNG(0)
     arrays = [rng.normal(size=(1200, 4)).astype(np.float32) for _ in range(2)]
     rare = np.arange(1200) % 10 == 0
     for x in arrays:
         x[rare, 0] += 6.0  # a kind that has a mode of its own already
-    data = FrontRows(tuple(arrays), [Front.fit(x, None) for x in arrays], None)
-    home, some = np.zeros(1200, dtype=np.int64), np.arange(1200)
+    data = MappedRows(tuple(arrays), [Coordinates.fit(x, None) for x in arrays], None)
+    regime, some = np.zeros(1200, dtype=np.int64), np.arange(1200)
     held = rng.random(1200) < 1 / 3
-    assert deviations._coordinates(data, home, 1, some, held, ~rare)[1] is None
-    assert deviations._coordinates(data, home, 1, some, held, np.ones(1200, dtype=bool))[1] is not None
+    assert residuals._residual_coordinates(data, regime, 1, some, held, ~rare)[1] is None
+    assert (
+        residuals._residual_coordinates(data, regime, 1, some, held, np.ones(1200, dtype=bool))[1] is not None
+    )
 
 
-def test_a_kind_counts_together_with_the_mode_it_deviates_from():
+def test_evidence_for_a_kind_is_conditional_on_the_mode():
     """By Bayes' rule for two independent questions: which mode, and does the row deviate."""
     rng = RNG(0)
     a, b = rng.dirichlet(np.ones(3), size=(2, 40))
@@ -104,36 +106,34 @@ def test_a_kind_counts_together_with_the_mode_it_deviates_from():
     blueprint = Blueprint(NetSpec(hidden=(4,)), (2,))
     _, _, centres, maps = pieces()
     duo = build((blueprint, blueprint), [0], 2)
-    own = Deviations(
+    own = ResidualModel(
         np.arange(3), sizes, np.ones(3, dtype=bool), centres, maps, duo, (blueprint, blueprint), (1,)
     )
-    found = own.weighed(evidence, *votes)
+    found = own.weigh(evidence, *votes)
     for i in range(40):
         which = [a[i, k] * b[i, k] / sizes[k] for k in range(3)]
         deviates, not_ = d_a[i, 0] * d_b[i, 0] / rate, (1 - d_a[i, 0]) * (1 - d_b[i, 0]) / (1 - rate)
         np.testing.assert_allclose(found[i], [*(x * not_ for x in which), sum(which) * deviates], rtol=1e-9)
-    evidence[:, 2] = (
-        0.0  # this mode lost its line to the kind: rows that deviate from it are still of the kind
-    )
-    np.testing.assert_allclose(own.weighed(evidence, *votes)[:, 3], found[:, 3])
+    evidence[:, 2] = 0.0  # this mode is no longer listed: its rows are still of the kind
+    np.testing.assert_allclose(own.weigh(evidence, *votes)[:, 3], found[:, 3])
 
 
-def test_rows_of_a_kind_leave_the_mode_they_deviate_from():
+def test_rows_of_a_kind_leave_their_mode():
     labels = np.repeat([0, 1, 2], [40, 30, 6])
     table = ModeTable(
         Mode(k, n / 76, n, 0.9, 0.1, 1e-9, 0.9, "regime", "large", (0, 40, 70))
         for k, n in enumerate((40, 30, 6))
     )
     blueprint = Blueprint(NetSpec(hidden=(4,)), (2,))
-    found = Found(None, (blueprint, blueprint), table, np.array([0.5, 0.4, 0.1]), labels, 0.01)
+    found = FitResult(None, (blueprint, blueprint), table, np.array([0.5, 0.4, 0.1]), labels, 0.01)
     deviating = np.full(76, -1)
     deviating[[1, 2, 3, 41, 42, 70, 71]] = 5
     kind = Mode(5, 0.1, 9, 0.95, 0.1, 1e-9, 0.9, "rare", "small", (1, 41, 60))
-    out = deviations._with_kinds(found, [kind], deviating, [3.0])
-    # Four of the six rows of mode 2 are left, which is too few for a line; the kind has number 3.
+    out = residuals._with_kinds(found, [kind], deviating, [3.0])
+    # Four of the six rows of mode 2 are left, which is too few to be listed; the kind has number 3.
     assert {m.mode: m.rows for m in out.table} == {3: 7, 1: 28, 0: 37}
     assert [m.mode for m in out.table] == [3, 1, 0]
-    larger = deviations._with_kinds(found, [replace(kind, exemplars=())], np.where(labels < 2, 5, -1), [2.0])
+    larger = residuals._with_kinds(found, [replace(kind, exemplars=())], np.where(labels < 2, 5, -1), [2.0])
     assert [(m.mode, m.rows) for m in larger.table] == [
         (3, 70),
         (2, 6),
@@ -151,10 +151,10 @@ def shifted():
 
 
 @pytest.mark.slow
-def test_a_shift_that_comes_with_every_regime_is_one_rare_mode(shifted, monkeypatch):
+def test_a_shift_that_occurs_in_every_regime_is_one_rare_mode(shifted, monkeypatch):
     det, s, q, faulty = shifted
     label = det.predict_mode(s, q)
-    assert det.deviations_ is not None
+    assert det.residuals_ is not None
     kind = max((label[faulty] == m.mode).sum() for m in det.modes_.rare)
     assert kind > 0.8 * faulty.sum()
     new_s, new_q, new = many_regimes(1)
@@ -163,26 +163,26 @@ def test_a_shift_that_comes_with_every_regime_is_one_rare_mode(shifted, monkeypa
     a, b = det.mode_confidences(s, q)
     for votes in (a, b):
         np.testing.assert_allclose(votes.sum(1), 1.0, atol=1e-5)
-    # Without deviations there is no such mode: it is a small part of each of many.
-    monkeypatch.setattr(estimator, "with_deviations", lambda task, found, *rest: (found, None))
+    # Without residuals there is no such mode: it is a small part of each of many.
+    monkeypatch.setattr(estimator, "add_residual_kinds", lambda task, found, *rest: (found, None))
     plain = CoincidenceModes(random_state=0).fit(s, q)
     label = plain.predict_mode(s, q)
     assert max((label[faulty] == m.mode).sum() for m in plain.modes_) < 0.5 * faulty.sum()
 
 
 @pytest.mark.slow
-def test_a_catalogue_with_deviations_says_the_same_from_disk(shifted, tmp_path):
+def test_a_catalogue_with_residual_kinds_predicts_the_same_from_disk(shifted, tmp_path):
     det, s, q, _ = shifted
     det.save(tmp_path / "model")
     again = coad.load(tmp_path / "model")
-    assert again.deviations_ is not None
+    assert again.residuals_ is not None
     np.testing.assert_allclose(again.score_samples(s, q), det.score_samples(s, q), atol=1e-6)
     assert np.array_equal(again.predict_mode(s, q), det.predict_mode(s, q))
     assert again.modes_ == det.modes_
 
 
 @pytest.mark.slow
-def test_deviating_rows_still_have_a_regime_as_context(shifted):
+def test_rows_of_a_residual_kind_have_a_regime_as_context(shifted):
     det, s, q, faulty = shifted
     regimes = {m.mode for m in det.modes_ if m.role == "regime"}
     assert set(np.unique(det.regimes(s, q)[faulty])) <= regimes

@@ -1,4 +1,4 @@
-"""The catalogue page: every mode with its figures, exemplars, place in time and the regime it goes with."""
+"""The page of a catalogue: every mode with its statistics, exemplars, rows in time, and the regime it occurs in."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from coad._typing import IntArray
 from coad.data.pairs import Pairs
-from coad.modes.transforms import transforms_in_words
-from coad.report.figures_modes import exemplars_figure, sizes_figure, time_figure
+from coad.modes.transforms import describe_transforms
+from coad.report.modes_figures import exemplars_figure, sizes_figure, time_figure
 from coad.report.page import Section, write_page
 
 if TYPE_CHECKING:
@@ -21,7 +21,17 @@ __all__ = ["write_modes_page"]
 
 
 def write_modes_page(model: CoincidenceModes, pairs: Pairs, path: Path) -> None:
-    """One self-contained HTML page; ``pairs`` are those of the fit."""
+    """Write the page of a catalogue to ``path``.
+
+    Parameters
+    ----------
+    model : CoincidenceModes
+        The fitted catalogue.
+    pairs : Pairs
+        The pairs of the fit.
+    path : Path
+        The HTML file.
+    """
     table = model.modes_
     if not table:
         verdict = f"No coincident modes among {len(pairs):,} pairs: {model.reason_}."
@@ -32,8 +42,9 @@ def write_modes_page(model: CoincidenceModes, pairs: Pairs, path: Path) -> None:
     sections = [
         Section(
             "The catalogue",
-            "Rare ones first, each by size. P̂ is the part of a mode's joint events that is not chance, support the part "
-            "of all rows that it explains beyond chance; stability tells how well it comes back.",
+            "Rare modes first, then by size. P̂ is the fraction of a mode's joint rows that is not explained by chance, "
+            "support the fraction of all rows that it explains beyond chance. Stability is the overlap of the mode with "
+            "its counterpart in each ensemble member, 0 to 1.",
             sizes_figure(table),
             table=(
                 ("mode", "role", "rows", "size", "P̂", "support", "p-value", "stability"),
@@ -45,7 +56,7 @@ def write_modes_page(model: CoincidenceModes, pairs: Pairs, path: Path) -> None:
                         f"{mode.size:.2%}",
                         f"{mode.precision_hat:.2f}",
                         f"{mode.support:.2%}",
-                        mode.p_in_words,
+                        mode.p_value_text,
                         f"{mode.stability:.2f}",
                     )
                     for mode in table
@@ -53,31 +64,35 @@ def write_modes_page(model: CoincidenceModes, pairs: Pairs, path: Path) -> None:
             ),
         ),
         Section(
-            "When", "Each mark is a row; common modes are thinned.", time_figure(table, labels, pairs.time)
+            "Modes in time",
+            "Each mark is a row; regimes are thinned.",
+            time_figure(table, labels, pairs.time),
         ),
     ]
     for mode in table:
         text = f"{mode.role}: {mode.reason}. "
-        text += _company(labels == mode.mode, pairs.context)
-        text += f" The surest rows: {', '.join(_row(row, pairs.time) for row in mode.exemplars[:4])}."
+        text += _regime_text(labels == mode.mode, pairs.context)
+        text += (
+            f" Rows with the most evidence: {', '.join(_row(row, pairs.time) for row in mode.exemplars[:4])}."
+        )
         picture = exemplars_figure(mode, pairs.s, pairs.q, (pairs.s_names, pairs.q_names))
         sections.append(Section(f"Mode {mode.mode}", text, picture))
-    alone = float((labels < 0).mean())
+    disagree = float((labels < 0).mean())
     write_page(
         path,
         "Coincident modes",
-        f"{len(table)} modes among {len(pairs):,} pairs, {rare} of them rare; in {alone:.1%} of the rows the "
+        f"{len(table)} modes among {len(pairs):,} pairs, {rare} of them rare; in {disagree:.1%} of the rows the "
         "two inputs disagree. No labels were used.",
         sections,
-        f"{_NOTE} {transforms_in_words(model.transforms_).capitalize()}".strip(),
+        f"{_NOTE} {describe_transforms(model.transforms_).capitalize()}".strip(),
     )
 
 
-_NOTE = "P̂, support and p-values are of networks that did not see the rows they judge."
+_NOTE = "P̂, support and p-values are computed on held-out rows."
 
 
 def _row(row: int, time: NDArray[Any] | None) -> str:
-    """The number of a row, and when it was."""
+    """The number and the time of a row."""
     if time is None:
         return f"{row:,}"
     when = time[row]
@@ -85,12 +100,12 @@ def _row(row: int, time: NDArray[Any] | None) -> str:
     return f"{row:,} ({words})"
 
 
-def _company(own: NDArray[Any] | IntArray, context: NDArray[Any] | None) -> str:
-    """The known regime that a mode goes along with, if any."""
+def _regime_text(own: NDArray[Any] | IntArray, context: NDArray[Any] | None) -> str:
+    """The known regime in which a mode is most over-represented, if there is a context."""
     if context is None or not own.any():
         return ""
     values, code = np.unique(context, return_inverse=True)
     inside = np.bincount(code[own], minlength=len(values)) / own.sum()
     overall = np.bincount(code, minlength=len(values)) / len(code)
     best = int(np.argmax(inside - overall))
-    return f"{inside[best]:.0%} of it is in regime {values[best]} ({overall[best]:.0%} of all rows)."
+    return f"{inside[best]:.0%} of its rows are in regime {values[best]}, of all rows {overall[best]:.0%}."

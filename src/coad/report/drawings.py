@@ -1,7 +1,7 @@
-"""Small drawings of what one input saw in one pair: waveforms, images or feature bars, beside what is usual.
+"""Small drawings of one input of one pair (waveforms, images or feature bars) beside the normal range.
 
-They are plain SVG, so that a page with dozens of them stays small, prints sharply and follows the
-page's light or dark colours. Every name is escaped.
+They are plain SVG, so that a page with dozens of them stays small, prints sharply and follows its light or dark colours.
+Every name is escaped.
 """
 
 from __future__ import annotations
@@ -20,52 +20,52 @@ from numpy.typing import NDArray
 from coad._typing import BoolArray
 from coad.report.data import RowStore, Scored
 
-__all__ = ["Usual", "UsualRows", "describe", "draw", "shape_kind"]
+__all__ = ["NormalRange", "NormalRows", "describe", "draw", "shape_kind"]
 
 Kind = Literal["wave", "image", "bars"]
 
-_SAMPLE = 200  # usual pairs that the band is made of
-_FEWEST = 20
-_LANES = 4
-_BARS = 8
-_POINTS = 160  # drawn along a waveform
+#: Pairs that the normal range is estimated from, and the fewest of a regime that are enough.
+_SAMPLE, _FEWEST = 200, 20
+#: Channels, bars and points along a waveform that a small drawing has room for.
+_LANES, _BARS, _POINTS = 4, 8, 160
+#: Height of a channel and width of a drawing, in SVG units.
 _LANE, _WIDTH = 46, 320
 
 
 @dataclass(frozen=True)
-class Usual:
-    """The middle and the 5 to 95 % band of pairs that are not flagged, element by element."""
+class NormalRange:
+    """The median and the 5 to 95 % range of pairs that are not flagged, element by element."""
 
     low: NDArray[np.float32]
     middle: NDArray[np.float32]
     high: NDArray[np.float32]
 
-    def spread(self) -> NDArray[np.float64]:
-        """A scale for deviations: about one standard deviation, never 0."""
+    def width(self) -> NDArray[np.float64]:
+        """About one standard deviation (3.29 of them hold 90 % of a Gaussian), never 0."""
         wide = (self.high.astype(np.float64) - self.low) / 3.29
         floor = 1e-9 + 1e-3 * float(np.mean(wide)) + 1e-6 * float(np.abs(self.middle).max(initial=0.0))
         return np.asarray(np.maximum(wide, floor))
 
     def deviation(self, row: NDArray[Any]) -> NDArray[np.float64]:
-        """How far each element is from the middle, in deviations."""
-        return np.asarray((row - self.middle) / self.spread())
+        """The distance of each element from the median, in standard deviations."""
+        return np.asarray((row - self.middle) / self.width())
 
 
-class UsualRows:
-    """What is usual for an input, within each regime where that has enough pairs."""
+class NormalRows:
+    """The normal range of each input, within a regime if that has enough pairs."""
 
     def __init__(self, scored: Scored, flagged: BoolArray) -> None:
         self._scored, self._quiet = scored, ~flagged
-        self._made: dict[tuple[str, int], Usual] = {}
+        self._made: dict[tuple[str, int], NormalRange] = {}
 
-    def of(self, side: str, pair: int) -> Usual:
-        """The usual pair beside this one; ``side`` is "s" or "q"."""
+    def of(self, side: str, pair: int) -> NormalRange:
+        """The normal range for a pair; ``side`` is "s" or "q"."""
         code = -1 if self._scored.code is None else int(self._scored.code[pair])
         if (side, code) not in self._made:
             self._made[side, code] = self._make(getattr(self._scored, side), code)
         return self._made[side, code]
 
-    def _make(self, store: RowStore, code: int) -> Usual:
+    def _make(self, store: RowStore, code: int) -> NormalRange:
         places = np.flatnonzero(self._quiet if code < 0 else self._quiet & (self._scored.code == code))
         if len(places) < _FEWEST:
             places = np.flatnonzero(self._quiet)
@@ -74,7 +74,7 @@ class UsualRows:
         if len(places) > _SAMPLE:
             places = np.sort(np.random.default_rng(0).choice(places, _SAMPLE, replace=False))
         low, middle, high = np.quantile(store.rows(places), (0.05, 0.5, 0.95), axis=0).astype(np.float32)
-        return Usual(low, middle, high)
+        return NormalRange(low, middle, high)
 
 
 def shape_kind(shape: tuple[int, ...], names: Sequence[str]) -> Kind:
@@ -90,10 +90,10 @@ def shape_kind(shape: tuple[int, ...], names: Sequence[str]) -> Kind:
     return "image"
 
 
-def draw(row: NDArray[Any], names: Sequence[str], usual: Usual, title: str = "") -> str:
+def draw(row: NDArray[Any], names: Sequence[str], normal: NormalRange, title: str = "") -> str:
     """The drawing of one row as an ``<svg>`` element."""
     kind = shape_kind(row.shape, names)
-    body, height = {"wave": _waves, "image": _images, "bars": _bars}[kind](row, names, usual)
+    body, height = {"wave": _waves, "image": _images, "bars": _bars}[kind](row, names, normal)
     width = 154 * len(_planes(row)) if kind == "image" else _WIDTH
     return (
         f"<svg class='shape' viewBox='0 0 {width} {height}' role='img' aria-label='{escape(title, quote=True)}'>"
@@ -104,37 +104,39 @@ def draw(row: NDArray[Any], names: Sequence[str], usual: Usual, title: str = "")
 def describe(
     row: NDArray[Any],
     names: Sequence[str],
-    usual: Usual,
+    normal: NormalRange,
     *,
     most: int = 12,
-    spoke: NDArray[Any] | None = None,
+    attribution: NDArray[Any] | None = None,
 ) -> dict[str, Any]:
-    """The same as plain lists, for a picture that is drawn in the browser.
+    """The same as plain lists, for a picture that the browser draws.
 
-    ``spoke``, of the row's shape, says how much each point made the network speak.
+    ``attribution``, of the row's shape, is the contribution of each point to the network's output.
     """
     kind = shape_kind(row.shape, names)
     if kind == "image":
         parts = _planes(row)
-        told = {} if spoke is None else {"spoke": [_listed(x) for x in _planes(spoke)]}
+        more = {} if attribution is None else {"attribution": [_listed(x) for x in _planes(attribution)]}
         images = [_listed(x) for x in parts]
-        return {"kind": kind, "names": _labels(names, len(parts)), "images": images} | told
-    deviation = usual.deviation(row)
+        return {"kind": kind, "names": _labels(names, len(parts)), "images": images} | more
+    deviation = normal.deviation(row)
     if kind == "bars":
         order = np.sort(_furthest(np.abs(deviation.reshape(-1)), 3 * most))
         labels = _labels(names, row.size)
-        told = {} if spoke is None else {"spoke": _listed(spoke.reshape(-1)[order])}
+        more = {} if attribution is None else {"attribution": _listed(attribution.reshape(-1)[order])}
         return {
             "kind": kind,
             "total": row.size,
             "names": [labels[i] for i in order],
             "values": _listed(row.reshape(-1)[order]),
             "deviations": _listed(deviation.reshape(-1)[order]),
-        } | told
+        } | more
     chosen = np.sort(_furthest(_lane_deviation(deviation), most))
     labels = _labels(names, len(row))
     step = max(1, -(-row.shape[1] // 2000))
-    drawn = {"y": row, "low": usual.low, "high": usual.high} | ({} if spoke is None else {"spoke": spoke})
+    drawn = {"y": row, "low": normal.low, "high": normal.high} | (
+        {} if attribution is None else {"attribution": attribution}
+    )
     lanes = [
         {"name": labels[i], **{key: _listed(values[i, ::step]) for key, values in drawn.items()}}
         for i in chosen
@@ -142,14 +144,14 @@ def describe(
     return {"kind": kind, "total": len(row), "step": step, "lanes": lanes}
 
 
-def _waves(row: NDArray[Any], names: Sequence[str], usual: Usual) -> tuple[str, int]:
-    """A lane for each channel, those furthest from the usual if there are many."""
-    chosen = np.sort(_furthest(_lane_deviation(usual.deviation(row)), _LANES))
+def _waves(row: NDArray[Any], names: Sequence[str], normal: NormalRange) -> tuple[str, int]:
+    """A lane for each channel, the least normal if there are many."""
+    chosen = np.sort(_furthest(_lane_deviation(normal.deviation(row)), _LANES))
     labels = _labels(names, len(row))
     parts = []
     for lane, channel in enumerate(chosen):
         top = lane * _LANE
-        y, low, high = (_thinned(x[channel]) for x in (row, usual.low, usual.high))
+        y, low, high = (_thinned(x[channel]) for x in (row, normal.low, normal.high))
         floor, ceiling = float(min(y.min(), low.min())), float(max(y.max(), high.max()))
         scale = (_LANE - 18) / (ceiling - floor if ceiling > floor else 1.0)
         x = np.linspace(2, _WIDTH - 2, len(y))
@@ -161,18 +163,18 @@ def _waves(row: NDArray[Any], names: Sequence[str], usual: Usual) -> tuple[str, 
         band = f"{place(high)} " + " ".join(reversed(place(low).split(" ")))
         parts.append(
             f"<text x='2' y='{top + 11}'>{escape(_short(labels[channel]))}</text>"
-            f"<polygon class='usual' points='{band}'/><polyline class='line' points='{place(y)}'/>"
+            f"<polygon class='normal' points='{band}'/><polyline class='line' points='{place(y)}'/>"
         )
     if len(row) > _LANES:
         parts.append(
-            f"<text x='2' y='{len(chosen) * _LANE + 11}'>{_LANES} of {len(row)} channels, the least usual</text>"
+            f"<text x='2' y='{len(chosen) * _LANE + 11}'>{_LANES} of {len(row)} channels, the least normal</text>"
         )
     return "".join(parts), len(chosen) * _LANE + (16 if len(row) > _LANES else 0)
 
 
-def _bars(row: NDArray[Any], names: Sequence[str], usual: Usual) -> tuple[str, int]:
-    """Deviations from the usual to the left and right; beyond ±8 a bar is cut."""
-    deviation = usual.deviation(row).reshape(-1)
+def _bars(row: NDArray[Any], names: Sequence[str], normal: NormalRange) -> tuple[str, int]:
+    """Deviations from the median to the left and right; bars are cut at ±8."""
+    deviation = normal.deviation(row).reshape(-1)
     chosen = np.sort(_furthest(np.abs(deviation), _BARS))
     labels = _labels(names, row.size)
     parts, middle, half = [], 214, 96
@@ -197,9 +199,9 @@ def _bars(row: NDArray[Any], names: Sequence[str], usual: Usual) -> tuple[str, i
     return "".join(parts), height
 
 
-def _images(row: NDArray[Any], names: Sequence[str], usual: Usual) -> tuple[str, int]:
+def _images(row: NDArray[Any], names: Sequence[str], normal: NormalRange) -> tuple[str, int]:
     """Grey images side by side, up to three planes."""
-    planes, low, high = _planes(row), float(usual.low.min()), float(usual.high.max())
+    planes, low, high = _planes(row), float(normal.low.min()), float(normal.high.max())
     low, high = min(low, float(row.min())), max(high, float(row.max()))
     size = 150
     parts = []
@@ -246,7 +248,7 @@ def _furthest(values: NDArray[np.float64], most: int) -> NDArray[np.intp]:
 
 
 def _thinned(values: NDArray[Any]) -> NDArray[np.float64]:
-    """At most so many points; of each stretch the one furthest from its mean, so that spikes stay."""
+    """At most ``_POINTS`` points: of each segment the one furthest from its mean, so that spikes stay."""
     y = np.asarray(values, dtype=np.float64)
     if len(y) <= _POINTS:
         return y

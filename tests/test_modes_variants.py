@@ -1,4 +1,4 @@
-"""Which modes are ways of doing the same, and what follows for their role."""
+"""Which modes are variants of each other, and what follows for their role."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import pytest
 
 from coad import CoincidenceModes
 from coad.core.labels import f1
-from coad.modes import describing
-from coad.modes.families import explained_by, families
-from coad.modes.gaps import Gaps
-from coad.modes.roles import assign_roles, roles_by_family
+from coad.modes import cataloguing
+from coad.modes.density import DensityDips
+from coad.modes.roles import assign_roles, roles_by_variant_group
+from coad.modes.variants import explained_by, variant_groups
 
 RNG = np.random.default_rng
 
 
 def explained_slowly(a, b, labels, group, one):
-    """Row by row: share the votes of a family that is gone among the others, and ask how far s and q agree."""
+    """Row by row: share the votes of a group that is gone among the others, and ask how far s and q agree."""
     others = [f for f in range(group.max() + 1) if f != one]
     known = labels[labels >= 0]
     size = {f: sum(group[k] == f for k in known) / len(known) for f in others}
@@ -32,7 +32,7 @@ def explained_slowly(a, b, labels, group, one):
     return others[int(parts.argmax())] if np.median(totals) >= 1 else None
 
 
-def test_what_explains_a_family_is_what_counting_row_by_row_says():
+def test_what_explains_a_group_agrees_with_counting_row_by_row():
     rng, answers = RNG(0), []
     for _ in range(60):
         k = int(rng.integers(4, 8))
@@ -66,77 +66,77 @@ def votes(modes, second_s, second_q, rows):
 def test_a_small_mode_joins_what_explains_it_in_both_inputs_and_else_stays_alone():
     # Mode 3 looks like mode 0 to both inputs; mode 4 like mode 1 to s and like mode 2 to q.
     a, b, labels = votes(5, [1, 2, 0, 0, 1], [2, 0, 1, 0, 2], [300, 300, 300, 30, 30])
-    assert families(a, b, labels, None, 0.1).tolist() == [0, 1, 2, 0, 3]
-    assert families(a, b, labels, None, 0.01).tolist() == [0, 1, 2, 3, 4]  # none is that small
-    touching = np.zeros((5, 5), dtype=bool)
-    touching[4, 2] = touching[2, 4] = True
-    assert families(a, b, labels, touching, 0.1).tolist() == [0, 1, 2, 0, 2]
+    assert variant_groups(a, b, labels, None, 0.1).tolist() == [0, 1, 2, 0, 3]
+    assert variant_groups(a, b, labels, None, 0.01).tolist() == [0, 1, 2, 3, 4]  # none is that small
+    adjacent = np.zeros((5, 5), dtype=bool)
+    adjacent[4, 2] = adjacent[2, 4] = True
+    assert variant_groups(a, b, labels, adjacent, 0.1).tolist() == [0, 1, 2, 0, 2]
 
 
-def test_rows_without_a_mode_and_two_modes_are_no_matter():
+def test_rows_without_a_mode_and_two_modes_alone_are_handled():
     a, b, labels = votes(4, [1, 0, 0, 1], [2, 2, 1, 2], [300, 300, 300, 30])
     with_none = np.append(labels, [-1] * 50)
     more = np.full((50, 4), 0.25)
-    found = families(np.append(a, more, 0), np.append(b, more, 0), with_none, None, 0.1)
-    assert found.tolist() == families(a, b, labels, None, 0.1).tolist()
+    found = variant_groups(np.append(a, more, 0), np.append(b, more, 0), with_none, None, 0.1)
+    assert found.tolist() == variant_groups(a, b, labels, None, 0.1).tolist()
     a, b, labels = votes(2, [1, 0], [1, 0], [300, 20])
-    assert families(a, b, labels, np.ones((2, 2), dtype=bool), 0.1).tolist() == [0, 1]
+    assert variant_groups(a, b, labels, np.ones((2, 2), dtype=bool), 0.1).tolist() == [0, 1]
 
 
 SIZE = np.array([0.28, 0.02, 0.28, 0.02, 0.28, 0.02, 0.1])
-FAMILY = np.array([0, 0, 1, 1, 2, 2, 3])
+GROUP = np.array([0, 0, 1, 1, 2, 2, 3])
 
 
 def named(roles):
     return "".join(role[1] for role, _ in roles)  # "e" of regime, "a" of rare
 
 
-def test_variants_are_no_news_where_most_families_have_one_and_another_kind_is_apart():
+def test_variants_are_not_rare_where_most_groups_have_one_and_another_kind_is_separate():
     roles = assign_roles(SIZE, 0.1)
-    found = roles_by_family(roles, SIZE, FAMILY, 0.1)
+    found = roles_by_variant_group(roles, SIZE, GROUP, 0.1)
     assert named(roles) == "eaeaeae"
     assert named(found) == "eeeeeea"
     assert "a variant of mode 0" in found[1][1]
-    again = roles_by_family(roles, SIZE, FAMILY, 0.1, number=10 * np.arange(7))
+    again = roles_by_variant_group(roles, SIZE, GROUP, 0.1, number=10 * np.arange(7))
     assert "a variant of mode 20" in again[3][1]
-    assert "3 of 3 families" in found[1][1]
+    assert "3 of 3 groups" in found[1][1]
     assert "unlike all others" in found[6][1]
 
 
-def test_the_largest_of_a_family_of_variants_is_no_variant_of_itself():
+def test_the_largest_of_a_group_of_variants_is_no_variant_of_itself():
     size = np.array([0.78, 0.06, 0.05, 0.05, 0.03])
     roles = assign_roles(size, 0.1)
     assert named(roles) == "eaaaa"
-    found = roles_by_family(roles, size, np.array([0, 1, 1, 1, 2]), 0.1, rows=5000, usual=0)
+    found = roles_by_variant_group(roles, size, np.array([0, 1, 1, 1, 2]), 0.1, rows=5000, common=0)
     assert named(found) == "eeeea"
     assert found[1][1].startswith("with its variants 16.0% of the rows")
     assert found[2][1].startswith("a variant of mode 1")
 
 
 @pytest.mark.parametrize(
-    ("family", "max_rare"),
+    ("group", "max_rare"),
     [
         ([0, 0, 1, 1, 2, 2, 2], 0.1),  # nothing is apart
-        ([0, 0, 1, 0, 2, 2, 3], 0.1),  # two families have variants
+        ([0, 0, 1, 0, 2, 2, 3], 0.1),  # two groups have variants
         ([0, 0, 1, 1, 2, 2, 3], 0.05),  # what is apart is too large to be rare
     ],
 )
-def test_otherwise_roles_stay(family, max_rare):
+def test_otherwise_roles_stay(group, max_rare):
     roles = assign_roles(SIZE, max_rare)
-    assert roles_by_family(roles, SIZE, np.array(family), max_rare) == roles
+    assert roles_by_variant_group(roles, SIZE, np.array(group), max_rare) == roles
 
 
 def test_what_is_rare_for_another_reason_stays_rare():
     roles = assign_roles(SIZE, 0.1)
     far = np.array([0, 0.9, 0, 0, 0, 0, 0])
     more = np.append(SIZE, 0.02)
-    family = np.append(FAMILY, 0)
-    spread = np.append(far, 0)
-    found = roles_by_family(assign_roles(more, 0.1), more, family, 0.1, spread=spread)
+    group = np.append(GROUP, 0)
+    dispersion = np.append(far, 0)
+    found = roles_by_variant_group(assign_roles(more, 0.1), more, group, 0.1, dispersion=dispersion)
     assert named(found) == "eaeeeeae"
-    found = roles_by_family(assign_roles(more, 0.1), more, family, 0.1, isolation=spread)
+    found = roles_by_variant_group(assign_roles(more, 0.1), more, group, 0.1, isolation=dispersion)
     assert named(found) == "eaeeeeae"
-    assert roles_by_family(roles, SIZE, FAMILY, 0.1, spread=far) == roles  # two families are left
+    assert roles_by_variant_group(roles, SIZE, GROUP, 0.1, dispersion=far) == roles  # two groups are left
 
 
 def ways_of_doing_it(seed, rows=3000, kinds=6):
@@ -162,15 +162,15 @@ def test_a_rare_kind_is_called_and_the_rare_ways_of_common_ones_are_not(monkeypa
     det = CoincidenceModes(random_state=0).fit(s, q)
     assert f1(rare, det.predict(s, q)) > 0.95
     assert sum("variant" in mode.reason for mode in det.modes_) >= 3
-    monkeypatch.setattr(describing, "roles_by_family", lambda roles, *_, **__: list(roles))
+    monkeypatch.setattr(cataloguing, "roles_by_variant_group", lambda roles, *_, **__: list(roles))
     assert f1(rare, CoincidenceModes(random_state=0).fit(s, q).predict(s, q)) < 0.6
 
 
-def test_modes_without_a_clear_gap_touch():
+def test_modes_without_a_clear_dip_are_adjacent():
     rng = RNG(0)
     x = np.append(rng.normal(size=900), rng.normal(9, 1, 300))[:, None]
     labels = np.where(x[:, 0] > 4.5, 2, np.where(x[:, 0] > 0.5, 1, 0))
-    found = Gaps.among(x, np.arange(1200), rng).touching(labels, 4)
+    found = DensityDips.of(x, np.arange(1200), rng).adjacent(labels, 4)
     assert (
         found.tolist() == (np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]) == 1).tolist()
     )
@@ -190,7 +190,7 @@ def pieces(seed=0, kinds=6, rows=3000, rate=0.07):
     return inputs[0], inputs[1], kind
 
 
-def test_small_modes_go_with_what_no_gap_parts_them_from():
+def test_small_modes_join_the_mode_that_no_dip_separates_them_from():
     s, q, kind = pieces()
     rows = np.concatenate([s, q], axis=1)
     place = rows[:, 0]
@@ -198,36 +198,38 @@ def test_small_modes_go_with_what_no_gap_parts_them_from():
     middle = {k: np.median(place[kind == k]) for k in range(3)}
     for k in range(3):  # three of the kinds are cut in two
         labels[(kind == k) & (place > middle[k])] = 7 + k
-    found = Gaps.among(rows, np.arange(len(rows)), RNG(0)).families(labels, 10, 0.1)
+    found = DensityDips.of(rows, np.arange(len(rows)), RNG(0)).variant_groups(labels, 10, 0.1)
     assert [found[k] == found[7 + k] for k in range(3)] == [True] * 3
     assert len(np.unique(found)) == 7
-    again = Gaps.among(rows, np.arange(len(rows)), RNG(0)).families(labels, 10, 0.01)
+    again = DensityDips.of(rows, np.arange(len(rows)), RNG(0)).variant_groups(labels, 10, 0.01)
     assert len(np.unique(again)) == 10, "none is small: none joins"
 
 
-def test_roles_follow_the_sizes_of_families_where_one_gap_stands_out():
+def test_roles_follow_the_sizes_of_groups_where_one_gap_stands_out():
     size = np.array([0.17, 0.17, 0.18, 0.06, 0.06, 0.17, 0.155, 0.045])
-    family = np.array([0, 1, 2, 3, 3, 4, 5, 6])
+    group = np.array([0, 1, 2, 3, 3, 4, 5, 6])
     before = assign_roles(size, 0.1, rows=3000)
-    assert named(before) == "eeeaaeea"  # pieces of a family lie below the gap, as the small family does
-    found = roles_by_family(before, size, family, 0.1, rows=3000, usual=0)
+    assert named(before) == "eeeaaeea"  # pieces of a group lie below the gap, as the small group does
+    found = roles_by_variant_group(before, size, group, 0.1, rows=3000, common=0)
     assert named(found) == "eeeeeeea"
     assert "unlike all others" in found[-1][1]
     alike = np.array([0.17, 0.17, 0.18, 0.06, 0.06, 0.17, 0.155, 0.1])
-    assert roles_by_family(before, alike, family, 0.1, rows=3000, usual=0) == before  # no gap stands out
+    assert (
+        roles_by_variant_group(before, alike, group, 0.1, rows=3000, common=0) == before
+    )  # no gap stands out
     size[3:5] = 0.11, 0.02  # a piece that is smaller than the rare kind
     hidden = assign_roles(size, 0.1, rows=3000)
     assert named(hidden) == "eeeeaeea"
-    assert named(roles_by_family(hidden, size, family, 0.1, rows=3000, usual=0)) == "eeeeeeea"
+    assert named(roles_by_variant_group(hidden, size, group, 0.1, rows=3000, common=0)) == "eeeeeeea"
 
 
-def test_what_many_rows_have_is_not_rare_where_one_family_is_large():
+def test_what_many_rows_have_is_not_rare_where_one_group_is_large():
     """Simulated after textures: seven kinds of a tenth of the rows, and a small one that no gap parts from a large one."""
     size = np.array([0.095, 0.095, 0.097, 0.097, 0.098, 0.098, 0.099, 0.026, 0.295])
-    family = np.array([0, 1, 2, 3, 4, 5, 6, 7, 7])
+    group = np.array([0, 1, 2, 3, 4, 5, 6, 7, 7])
     before = assign_roles(size, 0.1, rows=5000)
     assert named(before) == "eeeeeeeae"
-    assert roles_by_family(before, size, family, 0.1, rows=5000, usual=0) == before
+    assert roles_by_variant_group(before, size, group, 0.1, rows=5000, common=0) == before
 
 
 @pytest.mark.slow
