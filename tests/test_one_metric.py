@@ -12,7 +12,8 @@ from coad.core import metric
 from coad.core.grid import ThresholdGrid
 from coad.core.inference import fbeta_of_rows
 from coad.core.moments import Moments
-from coad.core.search import PairSearch, _evaluate, search_rule, stratum_kinds
+from coad.core.search import PairSearch, search_rule, stratum_kinds
+from coad.core.search_kernels import evaluate
 from coad.core.theory import pseudo_target_constants
 
 pytestmark = pytest.mark.filterwarnings("ignore::coad.exceptions.UndefinedMetricWarning")
@@ -87,7 +88,7 @@ def test_the_compiled_kernel_is_the_metric(beta, naive_rate):
             group = [one for one in group if one[0] > 1] or [cases[3]]
             n, a, b, joint = (np.array([one[i] for one in group]) for i in range(4))
             rule = search_rule(n, stratum_kinds(n, False), beta=beta, alpha=ALPHA, naive=naive_rate)
-            found, rows = _evaluate(joint[None, None].astype(np.int32), 0, 0, a[None], b[None], *rule)
+            found, rows = evaluate(joint[None, None].astype(np.int32), 0, 0, a[None], b[None], *rule)
             names = None if len(group) == 1 else tuple(range(len(group)))
             sums = [x.astype(float) for x in (n, a, b, joint)]
             moments = Moments(*(sums if names else (float(x[0]) for x in sums)), names)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coad.core.search import ALL_CHANCE, ALL_TRUE, PairSearch
+from coad.core.search import PairSearch
+from coad.core.search_kernels import ALL_CHANCE, ALL_TRUE
 from coad.research.datasets.synthetic import synthetic_outliers
 
 BETAS = [0, 0.05, 1, 10, math.inf]

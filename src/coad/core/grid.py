@@ -6,7 +6,8 @@ import numpy as np
 
 from coad._typing import FloatArray, IntArray
 from coad.core.metric import chance_of, small_sample_chance
-from coad.core.search import Optimum, PairSearch, _edges
+from coad.core.search import Optimum, PairSearch
+from coad.core.search_kernels import grid_edges
 
 
 def grid_steps(strata: int) -> int:
@@ -24,8 +25,8 @@ class ThresholdGrid:
         self.n = search.n
         self.corrected = len(search.sizes) > 1 or search.has_singles
         # The thresholds of the grid, as numbers of groups.
-        edges_s = self.groups_s = _edges(0, len(search.s.ends) - 1, steps)[1:]
-        edges_q = self.groups_q = _edges(0, len(search.q.ends) - 1, steps)[1:]
+        edges_s = self.groups_s = grid_edges(0, len(search.s.ends) - 1, steps)[1:]
+        edges_q = self.groups_q = grid_edges(0, len(search.q.ends) - 1, steps)[1:]
         self.shape = (len(edges_s), len(edges_q))
         cell_s = np.searchsorted(edges_s, search.s.of_row)  # the last cell: flagged at no node
         cell_q = np.searchsorted(edges_q, search.q.of_row)

@@ -16,7 +16,7 @@ correction max(0, D + (D - J) / (n - 1)) of small strata grows with D and falls 
 least at D₀ and J(lower, lower). Sums over strata keep both inequalities. Last,
 F̂ = (J - D) / (u J + k) falls with D, and for fixed D ≥ 0 its derivative in J,
 (k + u D) / (u J + k)², is not negative: **F̂ ≤ F̂(J(lower, lower), D₀)**, inside the domain
-0 < J ≤ mu_s, mu_q ≤ 0.5 and outside it. :func:`coad.core.search._bound` is that number. A box that
+0 < J ≤ mu_s, mu_q ≤ 0.5 and outside it. :func:`coad.core.search_kernels.upper_bound` is that number. A box that
 reaches below the half keeps the bound of the whole box, which is larger than need be.
 """
 
@@ -29,7 +29,7 @@ import numba
 import numpy as np
 
 from coad._typing import BoolArray, FloatArray, IntArray
-from coad.core.search import _bound, _edges, _evaluate
+from coad.core.search_kernels import evaluate, grid_edges, upper_bound
 from coad.thresholds.row_stream import Code
 
 #: The rank of edge i of m grows with (i / m) to this power. Equal steps (1) leave wide cells where few
@@ -117,7 +117,7 @@ class Side:
 
     def quantiles(self, steps: int) -> FloatArray:
         """At most ``steps`` allowed thresholds at edges, falling and dense where few rows are flagged."""
-        ranks = _edges(0, self.limit, steps)[1:]
+        ranks = grid_edges(0, self.limit, steps)[1:]
         nodes = np.flatnonzero(np.diff(self.total[: self.last + 1])) + 1
         if len(nodes) > steps:
             nodes = np.unique(np.maximum(np.searchsorted(self.total, ranks, side="right") - 1, 1))
@@ -170,7 +170,7 @@ class Nodes:
 
     def value(self, node_s: int, node_q: int, rule: Rule) -> tuple[float, float]:
         """F̂ and J at a pair of edges."""
-        value, joint = _evaluate(self.joint, node_s, node_q, self.s.flagged, self.q.flagged, *rule)
+        value, joint = evaluate(self.joint, node_s, node_q, self.s.flagged, self.q.flagged, *rule)
         return float(value), float(joint)
 
     def bounds(self, boxes: BoolArray, rule: Rule, best: FloatArray) -> FloatArray:
@@ -259,7 +259,7 @@ def _best_node(joint, flagged_s, flagged_q, last_s, last_q, sizes, kinds, naive,
     better = False
     for p in range(1, last_s + 1):
         for t in range(1, last_q + 1):
-            value, rows = _evaluate(joint, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k)
+            value, rows = evaluate(joint, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k)
             if value > best[0] or (value == best[0] and rows > best[1]):
                 best[0], best[1], best[2], best[3] = value, rows, p, t
                 better = True
@@ -273,6 +273,6 @@ def _bounds(  # type: ignore[no-untyped-def]
     for p in range(boxes.shape[0]):
         for t in range(boxes.shape[1]):
             if boxes[p, t] and (several_s[p] or several_q[t]):  # else its only pair is a node
-                bound, rows = _bound(joint, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k)
+                bound, rows = upper_bound(joint, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k)
                 if bound > best[0] or (bound == best[0] and rows > best[1]):
                     bounds[p, t] = bound

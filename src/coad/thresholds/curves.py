@@ -18,7 +18,8 @@ from coad._typing import ArrayLike, BoolArray
 from coad.core.labels import check_labels, label_scores
 from coad.core.metric import fbeta_hat, precision_hat, recall_hat
 from coad.core.moments import Moments
-from coad.core.search import ALL_CHANCE, ALL_TRUE, Optimum, PairSearch
+from coad.core.search import Optimum, PairSearch
+from coad.core.search_kernels import ALL_CHANCE, ALL_TRUE
 from coad.core.validation import as_score, check_alpha, check_beta, finite_rows
 from coad.exceptions import InputError
 

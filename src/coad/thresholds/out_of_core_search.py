@@ -4,7 +4,7 @@
 2. The second counts the rows between them (:class:`~coad.thresholds.count_table.CountTable`), which
    gives F̂ at every pair of edges, and a bound for the pairs between them.
 3. The third collects the rows in the cells of s and of q ("strips") whose bound is above the best
-   F̂ so far: few. On them the search in memory, :func:`coad.core.search._refine`, is exact, with the
+   F̂ so far: few. On them the search in memory, :func:`coad.core.search_kernels.refine`, is exact, with the
    counts of the table for the rows above the strips.
 
 If there are too many rows on the strips, the surviving cells get edges of their own and are counted in
@@ -24,7 +24,8 @@ import numpy as np
 
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.core.grid import grid_steps
-from coad.core.search import Optimum, _evaluate, _refine, merge_singles, search_rule, stratum_kinds
+from coad.core.search import Optimum, merge_singles, search_rule, stratum_kinds
+from coad.core.search_kernels import evaluate, refine
 from coad.thresholds.count_table import CountTable, Nodes, Rows, Rule, Side, Strips, first_edges, place
 from coad.thresholds.row_stream import Code, RowStream
 
@@ -223,7 +224,7 @@ class _Held:
         ranked = np.column_stack([bounds[tuple(both.T)], nodes.joint[tuple(both.T + 1)].sum(-1)])
         order = np.lexsort((-ranked[:, 1], -ranked[:, 0]))
         before = best.found.copy()
-        _refine(
+        refine(
             *(s.ends, q.ends, q.group[s.rows], s.group[q.rows], stratum[s.rows], stratum[q.rows]),
             *(s.position, q.position, nodes.joint, s.side.flagged, q.side.flagged),
             *(both[order], ranked[order], *best.rule, best.found),
@@ -308,8 +309,8 @@ def _scan(  # type: ignore[no-untyped-def]
                 if fixed_cell[row] <= p:
                     both[0, 0, stratum[row]] += 1
             if swap:
-                value, here = _evaluate(both, 0, 0, moving, fixed, sizes, kinds, naive, u, k)
+                value, here = evaluate(both, 0, 0, moving, fixed, sizes, kinds, naive, u, k)
             else:
-                value, here = _evaluate(both, 0, 0, fixed, moving, sizes, kinds, naive, u, k)
+                value, here = evaluate(both, 0, 0, fixed, moving, sizes, kinds, naive, u, k)
             if value > best[0] or (value == best[0] and here > best[1]):
                 best[0], best[1], best[2], best[3] = value, here, p + 1, group
