@@ -16,6 +16,7 @@ __all__ = [
     "ALL_TRUE",
     "CORRECTED",
     "PLAIN",
+    "chance_rows",
     "evaluate",
     "grid_counts",
     "grid_edges",
@@ -62,7 +63,7 @@ def group_rows(score, rows):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, inline="always", error_model="numpy")
-def _chance_rows(joint_low, joint_high, only_s, only_q, a, b, n, kind, naive):  # type: ignore[no-untyped-def]
+def chance_rows(joint_low, joint_high, only_s, only_q, a, b, n, kind, naive):  # type: ignore[no-untyped-def]
     """The least D in rows of a stratum over a box (see the module's text); D itself for a single pair.
 
     ``only_s`` and ``only_q`` are rows flagged by one input alone, ``a`` and ``b`` rows flagged by each.
@@ -92,7 +93,7 @@ def evaluate(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k):  # 
         here = float(counts[p, t, c])
         a, b = float(flagged_s[p, c]), float(flagged_q[t, c])
         joint += here
-        chance += _chance_rows(here, here, a - here, b - here, a, b, float(sizes[c]), kinds[c], naive)
+        chance += chance_rows(here, here, a - here, b - here, a, b, float(sizes[c]), kinds[c], naive)
     if joint <= 0:
         return -np.inf, joint
     return (joint - chance) / (u * joint + k), joint
@@ -107,7 +108,7 @@ def upper_bound(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k): 
         high = float(counts[p + 1, t + 1, c])
         a, b = float(flagged_s[p, c]), float(flagged_q[t, c])
         joint += high
-        chance += _chance_rows(
+        chance += chance_rows(
             float(counts[p, t, c]),
             high,
             a - counts[p, t + 1, c],

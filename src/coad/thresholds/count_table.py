@@ -16,7 +16,7 @@ correction max(0, D + (D - J) / (n - 1)) of small strata grows with D and falls 
 least at D₀ and J(lower, lower). Sums over strata keep both inequalities. Last,
 F̂ = (J - D) / (u J + k) falls with D, and for fixed D ≥ 0 its derivative in J,
 (k + u D) / (u J + k)², is not negative: **F̂ ≤ F̂(J(lower, lower), D₀)**, inside the domain
-0 < J ≤ mu_s, mu_q ≤ 0.5 and outside it. :func:`coad.core.search_kernels.upper_bound` is that number. A box that
+0 < J ≤ mu_s, mu_q ≤ 0.5 and outside it; :func:`_bounds` computes it. A box that
 reaches below the half keeps the bound of the whole box, which is larger than need be.
 """
 
@@ -29,7 +29,7 @@ import numba
 import numpy as np
 
 from coad._typing import BoolArray, FloatArray, IntArray
-from coad.core.search_kernels import evaluate, grid_edges, upper_bound
+from coad.core.search_kernels import chance_rows, evaluate, grid_edges
 from coad.thresholds.row_stream import Code
 
 #: The rank of edge i of m grows with (i / m) to this power. Equal steps (1) leave wide cells where few
@@ -270,9 +270,21 @@ def _best_node(joint, flagged_s, flagged_q, last_s, last_q, sizes, kinds, naive,
 def _bounds(  # type: ignore[no-untyped-def]
     joint, flagged_s, flagged_q, boxes, several_s, several_q, sizes, kinds, naive, u, k, best, bounds
 ):
+    # In a cell of one score the only threshold is the lower edge: then that is the upper edge too.
     for p in range(boxes.shape[0]):
+        p0 = p if several_s[p] else p + 1
         for t in range(boxes.shape[1]):
-            if boxes[p, t] and (several_s[p] or several_q[t]):  # else its only pair is a node
-                bound, rows = upper_bound(joint, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k)
-                if bound > best[0] or (bound == best[0] and rows > best[1]):
-                    bounds[p, t] = bound
+            t0 = t if several_q[t] else t + 1
+            if not boxes[p, t] or (p0 > p and t0 > t):  # its only pair is a node
+                continue
+            rows = chance = 0.0
+            for c in range(len(sizes)):
+                high = float(joint[p + 1, t + 1, c])
+                a, b = float(flagged_s[p0, c]), float(flagged_q[t0, c])
+                only_s, only_q = a - joint[p0, t + 1, c], b - joint[p + 1, t0, c]
+                low = float(joint[p0, t0, c])
+                rows += high
+                chance += chance_rows(low, high, only_s, only_q, a, b, float(sizes[c]), kinds[c], naive)
+            bound = (rows - chance) / (u * rows + k) if rows > 0 else -np.inf
+            if bound > best[0] or (bound == best[0] and rows > best[1]):
+                bounds[p, t] = bound
