@@ -11,7 +11,9 @@ SOURCE = Path(coad.__file__).parent
 
 #: Each room may import the rooms before it and itself. A module is in the room that its path names.
 ROOMS = (
-    ("exceptions", "_typing", "_lazy"),
+    ("exceptions", "_typing"),
+    ("_extras",),
+    ("_lazy",),
     ("core",),
     ("data",),
     ("thresholds",),

@@ -8,6 +8,7 @@ import sys
 import typer
 
 from coad import __version__
+from coad._extras import missing_package
 from coad.cli import evaluate, explore, fit, modes, report, role, score, thresholds
 from coad.cli._print import out
 from coad.exceptions import CoadError
@@ -51,6 +52,12 @@ def main() -> None:
         app()
     except CoadError as error:
         sys.stderr.write(f"coad: {error}\n")
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        missing = missing_package(error)
+        if missing is None:
+            raise
+        sys.stderr.write(f"coad: {missing}\n")
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output has gone away
         sys.stderr.close()

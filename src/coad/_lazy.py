@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from coad._extras import missing_package
+
 __all__ = ["lazy_names"]
 
 
@@ -16,7 +18,10 @@ def lazy_names(package: str, home: Mapping[str, str]) -> Callable[[str], Any]:
     def load(name: str) -> Any:
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(home[name]), name)
+        try:
+            value = getattr(import_module(home[name]), name)
+        except ModuleNotFoundError as error:
+            raise missing_package(error) or error from None
         setattr(sys.modules[package], name, value)  # next time it is found at once
         return value
 

@@ -22,6 +22,10 @@ class FileError(CoadError, OSError):
     """A file that cannot be read or written."""
 
 
+class MissingPackageError(CoadError, ImportError):
+    """An optional package is needed and not installed; the message says how to install it."""
+
+
 if TYPE_CHECKING:
 
     class NotFittedError(CoadError, AttributeError, ValueError):

@@ -1,0 +1,62 @@
+"""What happens where an optional package is not installed: one line that says how to get it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+#: Makes some modules impossible to find, as if they had not been installed.
+WITHOUT = """
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {names}:
+            raise ModuleNotFoundError("No module named " + repr(name), name=name)
+sys.meta_path.insert(0, Hidden())
+"""
+
+
+def run_without(names: list[str], code: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a Python that cannot import some modules."""
+    command = [sys.executable, "-c", WITHOUT.format(names=names) + code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "{table}", "--s", "a", "--q", "b", "--out", "{folder}/model"],
+        ["modes", "{table}", "--s", "a", "--q", "b", "--out", "{folder}/model"],
+        ["score", "{model}", "{table}", "--out", "{folder}/scores.csv"],
+        ["evaluate", "{model}", "{table}"],
+        ["report", "{model}", "{table}", "--out", "{folder}/report.html"],
+        ["explore", "{model}", "{table}", "--no-browser"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_without_torch_a_command_says_what_to_install(arguments, tmp_path):
+    models = Path(__file__).parent / "models" / "format_1"
+    table = models / "windows.csv"
+    places = {"table": table, "model": models / "windows", "folder": tmp_path}
+    words = [word.format(**places) for word in arguments]
+    done = run_without(
+        ["torch", "safetensors"], f"sys.argv = {['coad', *words]!r}\nfrom coad.__main__ import main\nmain()"
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.strip().splitlines()[-1].endswith("pip install 'coad[learn]'"), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_torch_the_class_says_what_to_install():
+    done = run_without(["torch"], "import coad\ncoad.CoAD")
+    assert "coad.exceptions.MissingPackageError: this needs torch" in done.stderr
+
+
+def test_thresholds_need_no_extra():
+    code = "import coad, numpy as np\nx = np.arange(100.0)\nprint(coad.select_thresholds(x, x).status)"
+    done = run_without(["torch", "safetensors", "plotly", "fastapi", "uvicorn", "pyod"], code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() in ("found", "shared regime suspected", "no coincidence")
