@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import ast
+import copy
 import hashlib
 import json
 import math
+import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -175,13 +179,69 @@ def test_full_disk_keeps_the_old_model_and_the_one_in_memory(model, tmp_path, mo
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(model_folder.os, "fsync", full)
+    monkeypatch.setattr("coad.data.atomic.os.fsync", full)
     with pytest.raises(FileError, match=r"No space left.*still in memory"):
         model.save(tmp_path / "m")
     monkeypatch.undo()
     assert (tmp_path / "m" / "model.safetensors").read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
     assert len(load(tmp_path / "m").fitted_) == 2
+
+
+@pytest.mark.parametrize("moment", [1, 2])
+def test_a_kill_between_the_renames_of_a_save_leaves_a_model(model, tmp_path, monkeypatch, moment):
+    model.save(tmp_path / "m")
+    renames = []
+
+    def killed(source, target):
+        renames.append(source)
+        if len(renames) == moment:
+            raise KeyboardInterrupt  # nothing after it runs in a killed process
+        return rename(source, target)
+
+    rename = os.replace
+    with monkeypatch.context() as patch:
+        patch.setattr("coad.data.atomic.os.replace", killed)
+        patch.setattr("coad.data.atomic.shutil.rmtree", lambda *_, **__: None)
+        with pytest.raises(KeyboardInterrupt):
+            model.save(tmp_path / "m")
+    assert (tmp_path / "m").exists() == (moment == 1)
+    assert len(load(tmp_path / "m").fitted_) == 2
+    model.save(tmp_path / "m")
+    assert [one.name for one in tmp_path.iterdir()] == ["m"]
+
+
+def test_what_a_dead_process_left_is_removed_and_what_a_live_one_writes_is_not(model, tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    for number in (dead.pid, os.getppid()):
+        (tmp_path / f".m.draft.{number}").mkdir()
+    model.save(tmp_path / "m")
+    assert sorted(one.name for one in tmp_path.iterdir()) == [f".m.draft.{os.getppid()}", "m"]
+
+
+def test_a_model_folder_follows_the_umask(model, tmp_path):
+    before = os.umask(0o027)
+    try:
+        model.save(tmp_path / "m")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "m").stat().st_mode & 0o777 == 0o750
+    assert (tmp_path / "m" / "model.json").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_layout_that_was_changed_is_noticed(model, tmp_path):
+    model = copy.copy(model)
+    model.layout_ = '{"format": "coad layout", "layout": {"s": ["a", "b"], "q": ["c"]}}'
+    model.save(tmp_path / "m")
+    assert load(tmp_path / "m").layout_ == model.layout_
+    path = tmp_path / "m" / "layout.json"
+    path.write_text(model.layout_.replace('["a", "b"]', '["b", "a"]'))
+    with pytest.raises(FileError, match=r"layout.json is missing or was changed"):
+        load(tmp_path / "m")
+    path.unlink()
+    with pytest.raises(FileError, match=r"layout.json is missing or was changed"):
+        load(tmp_path / "m")
 
 
 def test_no_pickle_anywhere_in_the_package():

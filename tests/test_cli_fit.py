@@ -360,7 +360,7 @@ def test_an_old_model_stays_if_the_new_one_fails(run_coad, home, tmp_path, monke
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("coad.learned.folder._write", full)
+        patch.setattr("coad.data.atomic.os.fsync", full)
         code, _, errors = run_coad("fit", *options, "--seed", 1)
     assert code == 2
     assert "No space left" in errors

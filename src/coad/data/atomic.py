@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -59,6 +61,67 @@ def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
     finally:
         with suppress(FileNotFoundError):
             draft.unlink()
+
+
+@contextmanager
+def written_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder that replaces ``folder`` when the block ends without an error.
+
+    Readers that call :func:`recovered` first see the old content or the new content, whenever the
+    program is killed: the old folder is set aside, the new one takes its place, and only then the old
+    one is removed. What an earlier process that was killed left behind is removed, too.
+
+    >>> home = Path(tempfile.mkdtemp())
+    >>> for text in ("old", "new"):
+    ...     with written_folder(home / "model") as draft:
+    ...         _ = (draft / "a.txt").write_text(text)
+    >>> (home / "model" / "a.txt").read_text(), len(list(home.iterdir()))
+    ('new', 1)
+    """
+    folder = folder.absolute()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    aside, draft = (folder.with_name(f".{folder.name}.{what}.{os.getpid()}") for what in ("old", "draft"))
+    try:
+        recovered(folder)
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir()
+        yield draft
+        for path in draft.iterdir():
+            _sync(path)
+        _sync(draft)
+        if folder.exists():
+            os.replace(folder, aside)
+        try:
+            os.replace(draft, folder)
+        except OSError:
+            recovered(folder)
+            raise
+        _sync(folder.parent)
+    finally:
+        for what in ("old", "draft"):
+            for path in folder.parent.glob(f".{glob.escape(folder.name)}.{what}.*"):
+                if path in (aside, draft) or not _is_running(path.suffix):
+                    shutil.rmtree(path, ignore_errors=True)
+
+
+def recovered(folder: Path) -> Path:
+    """The folder; put back first if a program was killed while it replaced it by another."""
+    if not folder.exists():
+        for aside in folder.absolute().parent.glob(f".{glob.escape(folder.name)}.old.*"):
+            os.replace(aside, folder)
+            break
+    return folder
+
+
+def _is_running(suffix: str) -> bool:
+    """Whether the process whose number stands in ``.123`` is alive; one that cannot be asked counts as alive."""
+    try:
+        os.kill(int(suffix[1:]), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def write_durably(path: Path, content: bytes) -> None:

@@ -11,10 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import platform
-import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +23,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from coad import __version__
+from coad.data.atomic import recovered, written_folder
 from coad.exceptions import FileError, InputError
 from coad.learned.formats import FORMAT_VERSION, upgraded
 from coad.learned.net_spec import NetSpec
@@ -52,25 +50,25 @@ def write_folder(
 ) -> None:
     """Write facts, tensors and, if there is one, the layout of a model as a folder; atomically."""
     weights = save_tensors(tensors)
-    facts = {**to_json(own), **_header(), "weights_sha256": hashlib.sha256(weights).hexdigest()}
+    facts = {
+        **to_json(own),
+        **_header(),
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
+        "layout_sha256": None if layout is None else hashlib.sha256(layout.encode()).hexdigest(),
+    }
     facts["checksum"] = _checksum(facts)
     folder = folder.absolute()
     if folder.exists() and not (
         folder.is_dir() and (not any(folder.iterdir()) or (folder / _FACTS).exists())
     ):
         raise FileError(f"{folder} exists and is not a saved model; choose another name")
-    temporary = None
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        _write(temporary / _WEIGHTS, weights)
-        _write(temporary / _FACTS, json.dumps(facts, indent=1, allow_nan=False).encode())
-        if layout is not None:
-            _write(temporary / _LAYOUT, layout.encode())
-        _swap(temporary, folder)
+        with written_folder(folder) as draft:
+            (draft / _WEIGHTS).write_bytes(weights)
+            (draft / _FACTS).write_bytes(json.dumps(facts, indent=1, allow_nan=False).encode())
+            if layout is not None:
+                (draft / _LAYOUT).write_bytes(layout.encode())
     except OSError as error:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
         raise FileError(
             f"the model could not be saved to {folder}: {error.strerror or error}; it is still in memory"
         ) from error
@@ -78,7 +76,7 @@ def write_folder(
 
 def read_folder(folder: Path) -> Stored:
     """Read and check what :func:`write_folder` wrote."""
-    facts = _read_facts(folder)
+    facts = _read_facts(recovered(folder))
     try:
         weights = (folder / _WEIGHTS).read_bytes()
     except OSError as error:
@@ -89,13 +87,17 @@ def read_folder(folder: Path) -> Stored:
         tensors = load_tensors(weights)
     except (ValueError, safetensors.SafetensorError) as error:
         raise FileError(f"{folder / _WEIGHTS} does not hold the weights of a model ({error!r})") from error
+    layout = _read_layout(folder / _LAYOUT)
+    found = None if layout is None else hashlib.sha256(layout.encode()).hexdigest()
+    if facts["format_version"] > 1 and found != facts.get("layout_sha256"):  # format 1 has no such checksum
+        raise FileError(f"{folder / _LAYOUT} is missing or was changed: its checksum differs")
     try:
         facts = upgraded(facts)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FileError(
             f"{folder / _FACTS} does not describe a model that coad can read ({error!r})"
         ) from error
-    return Stored(facts, tensors, _read_layout(folder / _LAYOUT))
+    return Stored(facts, tensors, layout)
 
 
 def _read_layout(path: Path) -> str | None:
@@ -165,28 +167,6 @@ def _read_facts(folder: Path) -> dict[str, Any]:
 
 def _checksum(facts: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _swap(new: Path, folder: Path) -> None:
-    """Replace ``folder`` by ``new``; the old folder is removed only afterwards."""
-    if not folder.exists():
-        os.replace(new, folder)
-        return
-    old = folder.with_name(f".{folder.name}.old.{os.getpid()}")
-    os.replace(folder, old)
-    try:
-        os.replace(new, folder)
-    except OSError:
-        os.replace(old, folder)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def to_json(value: Any) -> Any:
