@@ -27,13 +27,13 @@ PAPER_TABLE: dict[float, tuple[float, ...]] = {
     math.inf: (0.005, 1.0, 0.992, 0.996),
 }
 
-#: ``fast``: our training settings. ``paper``: the paper's loss, learning rate and 3000 epochs of 1800 pairs.
+#: ``fast``: our training settings; 86 epochs cost what 80 and a separate training of the heads used to. ``paper``: the paper's loss, learning rate and 3000 epochs of 1800 pairs.
 RECIPES: dict[str, Recipe] = {
     "fast": Recipe(
         pairs=200_000,
         folds=20,
         n_starts=2,
-        epochs=80,
+        epochs=86,
         batch_size=760,
         epoch_size=22_800,
         learning={"net": "mnist", "scale": False, "lr": 4e-3},
