@@ -188,26 +188,51 @@ def test_full_disk_keeps_the_old_model_and_the_one_in_memory(model, tmp_path, mo
     assert len(load(tmp_path / "m").fitted_) == 2
 
 
+#: Saves a model over itself, and is gone at one of the renames, as after ``kill -9``.
+KILLED = """
+import os, sys
+import coad
+folder, moment = sys.argv[1], int(sys.argv[2])
+model, rename, calls = coad.load(folder), os.replace, []
+def killed(source, target):
+    calls.append(source)
+    if len(calls) == moment:
+        os._exit(9)
+    return rename(source, target)
+os.replace = killed
+model.save(folder)
+"""
+
+
 @pytest.mark.parametrize("moment", [1, 2])
-def test_a_kill_between_the_renames_of_a_save_leaves_a_model(model, tmp_path, monkeypatch, moment):
+def test_a_kill_between_the_renames_of_a_save_leaves_a_model(model, tmp_path, moment):
     model.save(tmp_path / "m")
-    renames = []
-
-    def killed(source, target):
-        renames.append(source)
-        if len(renames) == moment:
-            raise KeyboardInterrupt  # nothing after it runs in a killed process
-        return rename(source, target)
-
-    rename = os.replace
-    with monkeypatch.context() as patch:
-        patch.setattr("coad.data.atomic.os.replace", killed)
-        patch.setattr("coad.data.atomic.shutil.rmtree", lambda *_, **__: None)
-        with pytest.raises(KeyboardInterrupt):
-            model.save(tmp_path / "m")
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "m"), str(moment)], timeout=120)
+    assert done.returncode == 9
     assert (tmp_path / "m").exists() == (moment == 1)
     assert len(load(tmp_path / "m").fitted_) == 2
     model.save(tmp_path / "m")
+    assert [one.name for one in tmp_path.iterdir()] == ["m"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_an_interrupt_or_error_between_the_renames_of_a_save_keeps_the_old_model(
+    model, tmp_path, monkeypatch, error
+):
+    model.save(tmp_path / "m")
+    before = (tmp_path / "m" / "model.json").read_bytes()
+    rename = os.replace
+
+    def failing(source, target):
+        if ".draft." in Path(source).name:
+            raise error
+        return rename(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("coad.data.atomic.os.replace", failing)
+        with pytest.raises((KeyboardInterrupt, FileError)):
+            model.save(tmp_path / "m")
+    assert (tmp_path / "m" / "model.json").read_bytes() == before
     assert [one.name for one in tmp_path.iterdir()] == ["m"]
 
 

@@ -91,13 +91,10 @@ def written_folder(folder: Path) -> Iterator[Path]:
         _sync(draft)
         if folder.exists():
             os.replace(folder, aside)
-        try:
-            os.replace(draft, folder)
-        except OSError:
-            recovered(folder)
-            raise
+        os.replace(draft, folder)
         _sync(folder.parent)
     finally:
+        recovered(folder)  # an interrupt between the two renames must not cost the old folder
         for what in ("old", "draft"):
             for path in folder.parent.glob(f".{glob.escape(folder.name)}.{what}.*"):
                 if path in (aside, draft) or not _is_running(path.suffix):
