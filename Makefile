@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-fast coverage lint hooks bench browser clean
+.PHONY: demo test test-fast coverage package lint hooks bench browser clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMP)
@@ -21,6 +21,10 @@ test-fast: $(STAMP)
 # All tests, with the share of lines that they run; fails below the floor in pyproject.toml.
 coverage: $(STAMP) browser
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term
+
+# The built wheel in clean environments: every extra, none, and the lowest versions that pyproject.toml allows.
+package: $(STAMP)
+	$(BIN)/python tests/check_package.py
 
 # Checks of style and types at each `git commit`.
 hooks: $(STAMP)

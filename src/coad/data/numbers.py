@@ -12,6 +12,14 @@ from numpy.typing import NDArray
 from coad._typing import FloatArray
 from coad.exceptions import InputError
 
+#: NumPy's type of each numeric Arrow type. Arrow's own ``to_pandas_dtype`` needs pandas up to pyarrow 25.
+_NUMPY_TYPES = {
+    pa.from_numpy_dtype(f"{kind}{bits}"): np.dtype(f"{kind}{bits}")
+    for kind in ("int", "uint", "float")
+    for bits in (8, 16, 32, 64)
+    if (kind, bits) != ("float", 8)
+}
+
 
 def to_floats(column: Any, name: str, *, first_row: int = 0, where: str = "") -> NDArray[Any]:
     """Convert to float64 (float32 is kept), missing values to NaN; text must be readable as numbers."""
@@ -77,10 +85,10 @@ def _values(column: Any, missing: Any = None) -> NDArray[Any]:
     """The values of a numeric column; copied only if nulls are replaced by ``missing``.
 
     The buffers are read directly, because pyarrow's own conversions import pandas, which takes
-    longer than reading most files.
+    longer than reading most files and need not be installed.
     """
     size, offset = len(column), column.offset
-    dtype = np.dtype(column.type.to_pandas_dtype())
+    dtype = _NUMPY_TYPES[column.type]
     if not size:
         return np.empty(0, dtype=dtype)
     valid, data = column.buffers()
