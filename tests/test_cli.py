@@ -66,6 +66,23 @@ def test_thresholds_as_json_agree_with_the_library(scores):
     assert result["n_strata"] == 2
 
 
+def test_text_in_a_table_of_flags_is_no_formula(tmp_path, run_coad):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    context = np.where(np.arange(200) % 2, "=1+1", "-5")
+    lines = [f"{one},{one},{text}" for one, text in zip(x, context, strict=True)]
+    (tmp_path / "plant.csv").write_text("\n".join(["a,b,@c", *lines]))
+    ran = run_coad(
+        *("thresholds", tmp_path / "plant.csv", "--s", "a", "--q", "b", "--context", "@c"),
+        *("--out", tmp_path / "flags.csv"),
+    )
+    assert ran.code == 0, ran.err
+    head, *rows = (tmp_path / "flags.csv").read_text().splitlines()
+    assert '"\'@c"' in head
+    assert any('"\'=1+1"' in row for row in rows)
+    assert any('"-5"' in row for row in rows)
+
+
 def test_flags_can_be_written(scores, tmp_path, run_coad):
     for name in ("flags.csv", "flags.parquet"):
         ran = run_coad("thresholds", scores, "--s", "score_s", "--q", "score_q", "--out", tmp_path / name)

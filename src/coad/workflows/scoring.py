@@ -208,9 +208,9 @@ def open_writer(path: Path) -> Any:
 
         return ParquetWriter
     if path.suffix == ".csv":
-        from pyarrow.csv import CSVWriter
+        from coad.data.csv_writer import CsvWriter
 
-        return CSVWriter
+        return CsvWriter
     raise InputError(f"--out must end in .csv or .parquet, not {path.name!r}")
 
 
