@@ -139,7 +139,8 @@ def _explore(model: CoAD, data: Scored, browser: Any) -> tuple[str, ...]:
     from coad.app.server import make_app
     from coad.app.session import Session
 
-    with tempfile.TemporaryDirectory() as folder, Marks(Path(folder) / "m.sqlite") as marks:
+    with tempfile.TemporaryDirectory() as folder:
+        marks = Marks(Path(folder) / "m.sqlite")
         start = time.perf_counter()
         session = Session(Explorer(model, RECIPE, data, marks, names="benchmark"))
         listening = bound_socket()

@@ -8,6 +8,8 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 
 import naive
 import numpy as np
@@ -27,7 +29,7 @@ from fastapi.testclient import TestClient
 from coad import select_thresholds
 from coad.app.explorer import Explorer
 from coad.app.marks import KindNote, Mark, Marks, marks_beside
-from coad.app.serve import bound_socket, get_ready
+from coad.app.serve import bound_socket, get_ready, serve
 from coad.app.server import make_app
 from coad.app.session import Session
 from coad.app.view import View
@@ -64,8 +66,8 @@ def scored(n=600, start="2026-03-09T10:00:00", **more):
 
 @pytest.fixture
 def explorer(model, tmp_path):
-    with Marks(tmp_path / "marks.sqlite") as marks:
-        yield Explorer(model, Recipe(Layout(s=("a", HOSTILE), q=("c", "d"))), scored(), marks, names=HOSTILE)
+    marks = Marks(tmp_path / "marks.sqlite")
+    return Explorer(model, Recipe(Layout(s=("a", HOSTILE), q=("c", "d"))), scored(), marks, names=HOSTILE)
 
 
 @pytest.fixture
@@ -133,6 +135,51 @@ def test_requests_of_other_pages_are_refused(client):
     assert huge.status_code == 413
     own = client.post(f"/{TOKEN}/api/mark", json=body, headers={"origin": f"http://127.0.0.1:{PORT}"})
     assert own.status_code == 200
+
+
+def test_refusals_and_errors_have_the_headers_of_the_page(client, explorer, monkeypatch):
+    expected = get(client, "").headers
+    monkeypatch.setattr(type(explorer), "overview", lambda self: 1 / 0)
+    for client_, path in (
+        (client, "/wrong/"),
+        (client, f"/{TOKEN}/nothing"),
+        (
+            TestClient(client.app, base_url=client.base_url, raise_server_exceptions=False),
+            f"/{TOKEN}/api/start",
+        ),
+    ):
+        answer = client_.get(path)
+        assert answer.status_code >= 400
+        for name in ("content-security-policy", "x-content-type-options", "referrer-policy", "cache-control"):
+            assert answer.headers[name] == expected[name]
+
+
+def test_a_body_in_chunks_is_refused_whatever_length_it_declares(client):
+    headers = {"content-type": "application/json", "content-length": "10", "transfer-encoding": "chunked"}
+    answer = client.post(f"/{TOKEN}/api/mark", content=iter([b"x" * 30_000]), headers=headers)
+    assert answer.status_code == 413
+
+
+def test_the_address_for_the_browser_works_once(explorer):
+    client = TestClient(make_app(Session(explorer), TOKEN, PORT, "once"), base_url=f"http://127.0.0.1:{PORT}")
+    assert client.get("/once", headers={"host": "evil.example"}).status_code == 403
+    first = client.get("/once", follow_redirects=False)
+    assert (first.status_code, first.headers["location"]) == (303, f"/{TOKEN}/")
+    assert client.get("/once", follow_redirects=False).status_code == 403
+
+
+def test_the_browsers_command_line_does_not_show_the_token(explorer, monkeypatch):
+    import uvicorn
+
+    opened, said, ready = [], [], threading.Event()
+    monkeypatch.setattr("webbrowser.open", lambda address: (opened.append(address), ready.set()))
+    monkeypatch.setattr(Session, "begin", lambda self: None)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: ready.wait(10))
+    serve(explorer, bound_socket(), open_browser=True, say=said.append)
+    token = said[0].rstrip("/").rpartition("/")[2]
+    assert len(opened) == 1
+    assert len(token) > 20
+    assert token not in opened[0]
 
 
 @pytest.mark.parametrize(
@@ -301,6 +348,25 @@ def test_a_bad_mark_is_refused_and_not_kept(client, explorer, body):
     assert explorer.marks.all() == []
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("mark", '{"pair": NaN, "verdict": "real", "threshold_s": 0.5, "threshold_q": 0.5}'),
+        ("mark", '{"pair": 1, "verdict": "real", "threshold_s": NaN, "threshold_q": 0.5}'),
+        ("mark", '{"pair": 1, "verdict": "real", "threshold_s": 0.5, "threshold_q": 0.5, "more": Infinity}'),
+        ("mark", '{"pair": 1, "verdict": "\\ud800", "threshold_s": 0.5, "threshold_q": 0.5}'),
+        ("kind", '{"kind": "1", "name": "\\ud800"}'),
+        ("kind", "[" * 15_000),
+    ],
+)
+def test_a_body_that_json_cannot_repeat_is_refused_in_a_line(client, explorer, path, body):
+    answer = client.post(f"/{TOKEN}/api/{path}", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code in (400, 422)
+    assert answer.json()
+    assert explorer.marks.all() == []
+    assert explorer.marks.kinds() == {}
+
+
 # Marks.
 
 
@@ -340,16 +406,14 @@ def test_a_mark_stays_with_its_event_when_the_thresholds_move(client, explorer):
 
 
 def test_marks_of_other_data_are_not_taken_for_these(model, tmp_path):
-    with Marks(tmp_path / "m.sqlite") as marks:
-        recipe = Recipe(Layout(s=("a",), q=("c",)))
-        old = Explorer(model, recipe, scored(), marks)
-        old.mark(5, "real")
-        assert old.event_marks.of_pair(5) == "real"
-        assert (
-            Explorer(model, recipe, scored(start="2027-01-01T00:00:00"), marks).event_marks.of_pair(5) is None
-        )
-        assert Explorer(model, recipe, scored(files=("other.parquet",)), marks).event_marks.of_pair(5) is None
-        assert Explorer(model, recipe, scored(300), marks).event_marks.of_pair(5) == "real"
+    marks = Marks(tmp_path / "m.sqlite")
+    recipe = Recipe(Layout(s=("a",), q=("c",)))
+    old = Explorer(model, recipe, scored(), marks)
+    old.mark(5, "real")
+    assert old.event_marks.of_pair(5) == "real"
+    assert Explorer(model, recipe, scored(start="2027-01-01T00:00:00"), marks).event_marks.of_pair(5) is None
+    assert Explorer(model, recipe, scored(files=("other.parquet",)), marks).event_marks.of_pair(5) is None
+    assert Explorer(model, recipe, scored(300), marks).event_marks.of_pair(5) == "real"
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 1), (1, 1), (3, 7), (50, 60), (0, 40), (999, 1000)])
@@ -364,14 +428,14 @@ def test_nothing_marked_tells_nothing():
 
 def test_two_explorers_on_one_file_see_each_others_marks(tmp_path):
     path = tmp_path / "m.sqlite"
-    with Marks(path) as one, Marks(path) as two:
-        one.put(Mark("f", 1, 2, "", "real"))
-        two.put(Mark("f", 3, 4, "", "not real"))
-        two.note_kind(KindNote("2", HOSTILE, True))
-        assert {mark.first_row for mark in one.all()} == {mark.first_row for mark in two.all()} == {1, 3}
-        assert one.kinds()["2"] == KindNote("2", HOSTILE, True)
-        two.remove("f", 1, 2)
-        assert [mark.first_row for mark in one.all()] == [3]
+    one, two = Marks(path), Marks(path)
+    one.put(Mark("f", 1, 2, "", "real"))
+    two.put(Mark("f", 3, 4, "", "not real"))
+    two.note_kind(KindNote("2", HOSTILE, True))
+    assert {mark.first_row for mark in one.all()} == {mark.first_row for mark in two.all()} == {1, 3}
+    assert one.kinds()["2"] == KindNote("2", HOSTILE, True)
+    two.remove("f", 1, 2)
+    assert [mark.first_row for mark in one.all()] == [3]
 
 
 def test_marks_survive_a_process_that_is_killed(tmp_path):
@@ -384,8 +448,7 @@ def test_marks_survive_a_process_that_is_killed(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, timeout=60)
     assert done.returncode == -signal.SIGKILL
-    with Marks(path) as marks:
-        assert [mark.first_row for mark in marks.all()] == list(range(5))
+    assert [mark.first_row for mark in Marks(path).all()] == list(range(5))
 
 
 def damage(path, how):
@@ -413,6 +476,59 @@ def test_a_file_that_is_not_of_marks_is_refused_and_left_alone(tmp_path, how):
         assert path.read_bytes() == before
 
 
+def test_half_a_character_in_a_name_is_refused_and_the_next_mark_is_kept(tmp_path):
+    marks = Marks(tmp_path / "m.sqlite")
+    with pytest.raises(InputError, match="half of a character"):
+        marks.note_kind(KindNote("1", "\ud800", False))
+    marks.put(Mark("f", 1, 2, "", "real"))
+    assert [mark.first_row for mark in Marks(marks.path).all()] == [1]
+
+
+def test_a_file_whose_name_is_no_text_can_be_marked(model, tmp_path):
+    data = scored(files=(os.fsdecode(b"plant\xe9.parquet"),))
+    marks = Marks(tmp_path / "m.sqlite")
+    explorer = Explorer(model, Recipe(Layout(s=("a",), q=("c",))), data, marks, names=data.files[0])
+    client = TestClient(make_app(Session(explorer), TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}")
+    marked(client, 5, "real")
+    assert explorer.event_marks.of_pair(5) == "real"
+    assert "plant" in get(client, "api/start").json()["names"]
+    assert "plant" in get(client, "export/marks.csv").text
+
+
+@pytest.mark.parametrize(
+    ("how", "says"), [("delete", "moved or deleted"), ("noise", "damaged"), ("lock", "locked")]
+)
+def test_a_marks_file_that_fails_is_named_and_the_explorer_goes_on(client, explorer, how, says, monkeypatch):
+    monkeypatch.setattr("coad.app.marks._WRITE_SECONDS", 0.1)
+    path = explorer.marks.path
+    marked(client, 5, "real")
+    assert get(client, "api/look", threshold_s=0.3, threshold_q=0.3).json()["trouble"] == ""
+    kept = path.read_bytes()
+    locking = sqlite3.connect(path)
+    if how == "lock":
+        locking.execute("PRAGMA locking_mode = EXCLUSIVE")
+        locking.execute("BEGIN EXCLUSIVE")
+    elif how == "delete":
+        path.unlink()
+    else:
+        damage(path, how)
+    start = time.monotonic()
+    answer = get(client, "api/look", threshold_s=0.3, threshold_q=0.3).json()
+    assert time.monotonic() - start < 1.5
+    assert answer["events"] > 0
+    assert says in answer["trouble"]
+    refused = client.post(
+        f"/{TOKEN}/api/mark", json={"pair": 9, "verdict": "real", "threshold_s": 0.3, "threshold_q": 0.3}
+    )
+    assert says in refused.json()["error"]
+    assert "real" in get(client, "export/marks.csv").text, "what was read before can still be saved"
+    locking.close()
+    if how != "lock":
+        path.write_bytes(kept)
+    marked(client, 9, "known")
+    assert get(client, "api/look", threshold_s=0.3, threshold_q=0.3).json()["trouble"] == ""
+
+
 def test_a_folder_that_is_not_there_is_named(tmp_path):
     with pytest.raises(FileError, match="no such folder"):
         Marks(tmp_path / "nothing" / "m.sqlite")
@@ -422,7 +538,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
 def test_a_file_that_may_not_be_written_is_refused_at_once(tmp_path):
     tmp_path.chmod(0o500)
     try:
-        with pytest.raises(FileError, match="cannot be opened or written"):
+        with pytest.raises(FileError, match=r"cannot be (opened|used)"):
             Marks(tmp_path / "m.sqlite")
     finally:
         tmp_path.chmod(0o700)
@@ -459,6 +575,21 @@ def test_exports_open_and_hold_the_events_and_marks(client, explorer, form):
     assert marks["first_row"].to_pylist() == [int(data.first[first])]
 
 
+def test_no_cell_of_an_export_is_a_formula(model, tmp_path):
+    formulas = ("=HYPERLINK(1)", "@SUM(1)")
+    data = scored(contexts=formulas, files=("-plant.parquet",))
+    marks = Marks(tmp_path / "m.sqlite")
+    explorer = Explorer(model, Recipe(Layout(s=("a",), q=("c",))), data, marks)
+    client = TestClient(make_app(Session(explorer), TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}")
+    at = {"threshold_s": 0.3, "threshold_q": 0.3}
+    table = pyarrow.csv.read_csv(io.BytesIO(get(client, "export/events.csv", **at).content))
+    assert set(table["regime"].to_pylist()) == {f"'{name}" for name in formulas}
+    assert set(table["file"].to_pylist()) == {"'-plant.parquet"}
+    assert table["p_s"].type == "double"
+    exact = pq.read_table(io.BytesIO(get(client, "export/events.parquet", **at).content))
+    assert set(exact["regime"].to_pylist()) == set(formulas)
+
+
 def test_an_export_of_nothing_is_an_empty_table(client):
     table = pq.read_table(
         io.BytesIO(get(client, "export/events.parquet", threshold_s=2, threshold_q=2).content)
@@ -489,12 +620,12 @@ def test_no_other_machine_can_reach_it():
 
 def test_bare_pairs_without_time_regime_or_windows_can_be_explored(model, tmp_path):
     data = scored(200, time=None, contexts=(), code=None, windows=False)
-    with Marks(tmp_path / "m.sqlite") as marks:
-        explorer = Explorer(model, Recipe(Layout(s=("a",), q=("c",))), data, marks)
-        assert explorer.overview()["clock"] is None
-        answer = explorer.look(View(0.3, 0.3, start=5.0))
-        assert answer["shown"] == answer["events"] > 0
-        assert answer["regimes"] == []
+    marks = Marks(tmp_path / "m.sqlite")
+    explorer = Explorer(model, Recipe(Layout(s=("a",), q=("c",))), data, marks)
+    assert explorer.overview()["clock"] is None
+    answer = explorer.look(View(0.3, 0.3, start=5.0))
+    assert answer["shown"] == answer["events"] > 0
+    assert answer["regimes"] == []
 
 
 # Why, and what kind.
@@ -530,10 +661,10 @@ def sorted_session(tmp_path_factory):
         code=None,
         flag=model.decide(p_s, p_q),
     )
-    with Marks(tmp_path_factory.mktemp("kinds") / "m.sqlite") as marks:
-        session = Session(Explorer(model, Recipe(Layout(s=("a", "b"), q=("c", "d"))), data, marks))
-        session.base.prepare()
-        yield session, first, second
+    marks = Marks(tmp_path_factory.mktemp("kinds") / "m.sqlite")
+    session = Session(Explorer(model, Recipe(Layout(s=("a", "b"), q=("c", "d"))), data, marks))
+    session.base.prepare()
+    return session, first, second
 
 
 def test_what_is_asked_while_events_are_being_sorted_is_answered(sorted_session, monkeypatch):
@@ -590,18 +721,18 @@ def test_dismissing_lowers_a_given_rate_as_the_model_would_and_tunes_thresholds_
     given = base.model.at(1.0)
     given.alpha, given.alpha_ = 0.08, 0.08
     given.tune(*two_kinds()[:2])
-    with Marks(tmp_path / "m.sqlite") as marks:
-        session = Session(Explorer(given, base.recipe, base.scored, marks))
-        session.base.insight.prepare()
-        largest = session.base.kinds()[0]
-        flagged = session.base.scored.flags(*session.base.study.start)
-        session.note(KindNote(largest["kind"], "", True))
-        left = len(session.current.scored)
-        gone = len(flagged) - left
-        assert 0 < gone < flagged.sum()
-        expected = 0.08 * (flagged.sum() - gone) / flagged.sum() * len(flagged) / left
-        assert session.current.study.alpha == pytest.approx(expected)
-        assert session.current.study.start == session.current.study.best(1.0)
+    marks = Marks(tmp_path / "m.sqlite")
+    session = Session(Explorer(given, base.recipe, base.scored, marks))
+    session.base.insight.prepare()
+    largest = session.base.kinds()[0]
+    flagged = session.base.scored.flags(*session.base.study.start)
+    session.note(KindNote(largest["kind"], "", True))
+    left = len(session.current.scored)
+    gone = len(flagged) - left
+    assert 0 < gone < flagged.sum()
+    expected = 0.08 * (flagged.sum() - gone) / flagged.sum() * len(flagged) / left
+    assert session.current.study.alpha == pytest.approx(expected)
+    assert session.current.study.start == session.current.study.best(1.0)
 
 
 def test_an_event_names_the_channels_that_contributed_most(sorted_session):

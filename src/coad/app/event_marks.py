@@ -89,6 +89,10 @@ def confirmed(marked: dict[int, str]) -> dict[str, Any]:
 
 
 def _file_names(files: tuple[str, ...]) -> list[str]:
-    """The name of each file in marks: without its folder, unless names repeat."""
+    """The name of each file in marks: without its folder, unless names repeat.
+
+    Bytes in a name that are no text are written as ``\\udcXX``, since marks hold text only.
+    """
     names = [Path(one).name for one in files]
-    return names if len(set(names)) == len(names) else list(files)
+    names = names if len(set(names)) == len(names) else list(files)
+    return [name.encode("utf-8", "backslashreplace").decode() for name in names]

@@ -167,6 +167,7 @@ class Explorer:
             "events": len(events),
             "shown": count,
             "confirmed": confirmed(marked),
+            "trouble": self.marks.trouble,
             "timeline": self._timeline(events, chosen),
             "regimes": self._regimes(view),
             "judged": None if truth is None else list(label_scores(flags, truth, view.beta)),

@@ -68,18 +68,18 @@ def serve(
     from coad.app.session import Session
 
     session = Session(explorer)
-    token = secrets.token_urlsafe(18)
+    token, once = secrets.token_urlsafe(18), secrets.token_urlsafe(18)
     port = int(listening.getsockname()[1])
     address = f"http://{HOST}:{port}/{token}/"
     config = uvicorn.Config(
-        make_app(session, token, port), log_level="warning", access_log=False, lifespan="off"
+        make_app(session, token, port, once), log_level="warning", access_log=False, lifespan="off"
     )
     say(f"explorer: {address}")
     say(f"marks: {explorer.marks.path}; Ctrl-C ends")
     sys.stdout.flush()
     session.begin()
     if open_browser:
-        threading.Timer(0.3, _open, [address]).start()
+        threading.Timer(0.3, _open, [f"http://{HOST}:{port}/{once}"]).start()
     try:
         uvicorn.Server(config).run(sockets=[listening])
     except KeyboardInterrupt:

@@ -10,10 +10,12 @@ import io
 import json
 import secrets
 from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -22,6 +24,7 @@ from coad.app.session import Session
 from coad.app.view import View
 from coad.exceptions import CoadError, FileError
 from coad.report.page_assets import COMMON_STYLE
+from coad.workflows.scoring import open_writer
 
 __all__ = ["make_app"]
 
@@ -81,7 +84,7 @@ class LookQuery(BaseModel):
 Looked = Annotated[LookQuery, Query()]
 
 
-def make_app(session: Session, token: str, port: int) -> FastAPI:
+def make_app(session: Session, token: str, port: int, once: str = "") -> ASGIApp:
     """The web service.
 
     Parameters
@@ -92,6 +95,8 @@ def make_app(session: Session, token: str, port: int) -> FastAPI:
         Everything is under ``/token/``.
     port : int
         Part of the only host names that are answered.
+    once : str, optional
+        ``/once`` leads to the page a single time: the address for a browser's command line, which others can read.
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     own = _own_files()
@@ -99,6 +104,12 @@ def make_app(session: Session, token: str, port: int) -> FastAPI:
     @app.exception_handler(CoadError)
     def _refused(_: Request, error: CoadError) -> Response:
         return JSONResponse({"error": str(error)}, 500 if isinstance(error, FileError) else 400)
+
+    @app.exception_handler(RequestValidationError)
+    def _misread(_: Request, error: RequestValidationError) -> Response:
+        # Without the values that were sent: JSON cannot hold all of them (NaN, half characters).
+        said = [f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors()]
+        return JSONResponse({"error": "; ".join(said)}, 422)
 
     @app.get("/")
     def _page() -> Response:
@@ -155,31 +166,24 @@ def make_app(session: Session, token: str, port: int) -> FastAPI:
             session.current.marks.table() if what == "marks" else session.current.events_table(asked.view())
         )
         return Response(
-            _as_bytes(table, form),
+            _as_bytes(table, name),
             media_type="text/csv; charset=utf-8" if form == "csv" else "application/octet-stream",
             headers={"Content-Disposition": f'attachment; filename="{what}.{form}"'},
         )
 
-    app.add_middleware(Guard, token=token, port=port)
-    return app
+    return Guard(app, token=token, port=port, once=once)
 
 
 class Guard:
-    """Refuses requests without the token, or with another host name."""
+    """Refuses requests without the token, or with another host name, and adds headers to every answer."""
 
-    def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
-        self.app, self.token = app, token
+    def __init__(self, app: ASGIApp, *, token: str, port: int, once: str = "") -> None:
+        self.app, self.token, self.once = app, token, once
         self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return  # no websockets here
-        refusal = self._refusal(scope)
-        if refusal is not None:
-            await refusal(scope, receive, send)
-            return
-        path = scope["path"][1 + len(self.token) :]
-        scope = {**scope, "path": path, "raw_path": path.encode()}
 
         async def with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -187,9 +191,16 @@ class Guard:
                 message = {**message, "headers": [*message.get("headers", []), *extra]}
             await send(message)
 
+        answer = self._answer(scope)
+        if answer is not None:
+            await answer(scope, receive, with_headers)
+            return
+        path = scope["path"][1 + len(self.token) :]
+        scope = {**scope, "path": path, "raw_path": path.encode()}
         await self.app(scope, receive, with_headers)
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    def _answer(self, scope: Scope) -> Response | None:
+        """A refusal, or the way from the address that works once; None for what the service answers."""
         headers = {
             name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
         }
@@ -198,12 +209,16 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and origin not in {f"http://{host}" for host in self.hosts}:
             return PlainTextResponse("requests of other pages are refused", 403)
+        if self.once and secrets.compare_digest(scope["path"].encode(), f"/{self.once}".encode()):
+            self.once = ""
+            return RedirectResponse(f"/{self.token}/", 303)
         first, slash, _ = scope["path"].removeprefix("/").partition("/")
         if not slash or not secrets.compare_digest(first.encode(), self.token.encode()):
             return PlainTextResponse("open the whole address that coad explore printed, with its token", 403)
         if scope["method"] == "POST":
             length = headers.get("content-length", "")
-            if not length.isdigit() or int(length) > _LARGEST_BODY:
+            # A body in chunks may be longer than the length that it declares.
+            if "transfer-encoding" in headers or not length.isdigit() or int(length) > _LARGEST_BODY:
                 return PlainTextResponse("the request is too large, or does not say how large it is", 413)
             if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
                 return PlainTextResponse("JSON is expected", 415)
@@ -228,16 +243,11 @@ def _own_files() -> dict[str, tuple[bytes, str]]:
 
 
 def _json(value: Any) -> Response:
-    return Response(json.dumps(value, allow_nan=False, ensure_ascii=False), media_type="application/json")
+    return Response(json.dumps(value, allow_nan=False), media_type="application/json")
 
 
-def _as_bytes(table: Any, form: str) -> bytes:
-    import pyarrow.csv
-    import pyarrow.parquet
-
+def _as_bytes(table: Any, name: str) -> bytes:
     buffer = io.BytesIO()
-    if form == "csv":
-        pyarrow.csv.write_csv(table, buffer)
-    else:
-        pyarrow.parquet.write_table(table, buffer)
+    with open_writer(Path(name))(buffer, table.schema) as writer:
+        writer.write_table(table)
     return buffer.getvalue()

@@ -46,14 +46,14 @@ def explore(
     # Report errors that need no data before minutes of scoring.
     get_ready()
     listening = bound_socket(port)
-    detector, recipe = load_detector(model)
-    with Marks(marks_beside(model) if marks is None else marks) as kept:
-        from coad.app.explorer import Explorer
-        from coad.report.data import read_scored
+    from coad.app.explorer import Explorer
+    from coad.report.data import read_scored
 
-        with notes(), progress("scoring", total_rows(source)) as advance:
-            scored = read_scored(detector, recipe, source, label=label, progress=advance)
-        name_bad_files(list(scored.bad_files))
-        names = f"{model.name}, {(file or s_file or Path()).name}"
-        explorer = Explorer(detector, recipe, scored, kept, names=names)
-        serve(explorer, listening, open_browser=browser, say=out)
+    detector, recipe = load_detector(model)
+    kept = Marks(marks_beside(model) if marks is None else marks)
+    with notes(), progress("scoring", total_rows(source)) as advance:
+        scored = read_scored(detector, recipe, source, label=label, progress=advance)
+    name_bad_files(list(scored.bad_files))
+    names = f"{model.name}, {(file or s_file or Path()).name}"
+    explorer = Explorer(detector, recipe, scored, kept, names=names)
+    serve(explorer, listening, open_browser=browser, say=out)

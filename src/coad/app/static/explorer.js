@@ -17,7 +17,7 @@ const view = { threshold_s: 0.5, threshold_q: 0.5, beta: 1, regime: -1, start: n
 window.coad = { latencies: [], answers: 0, firstPicture: null, allPictures: null, view };
 
 async function ask(path, options) {
-  const answer = await fetch(path, options);
+  const answer = await fetch(path, options).catch(() => { throw new Error('The explorer does not answer: is coad explore still running?'); });
   const body = await answer.json().catch(() => ({ error: answer.statusText }));
   if (!answer.ok) throw new Error(body.error || `the server answered ${answer.status}`);
   return body;
@@ -25,7 +25,7 @@ async function ask(path, options) {
 
 function showError(error) {
   $('trouble').hidden = !error;
-  if (error) $('trouble').textContent = error instanceof TypeError ? 'The explorer does not answer: is coad explore still running?' : String(error.message || error);
+  if (error) $('trouble').textContent = error.constructor === Error ? error.message : `This page failed (${error}): please report it.`;
 }
 
 function query(extra = {}) {
@@ -55,7 +55,7 @@ async function go() {
       if (request.waiting) continue;  // stale already
       show(answer);
       if (window.coad.firstPicture === null) window.coad.firstPicture = performance.now();
-      showError(null);
+      showError(answer.trouble ? new Error(answer.trouble) : null);
       window.coad.latencies.push(performance.now() - since);
       window.coad.answers += 1;
       requestAnimationFrame(pictures);
