@@ -70,6 +70,24 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def windowed_home(tmp_path_factory):
+    """A model of windows of 16 samples, and its data."""
+    folder = tmp_path_factory.mktemp("windows")
+    rng = np.random.default_rng(0)
+    n = 16 * 1000
+    event = np.repeat(rng.random(n // 16) < 0.06, 16)
+    columns = {name: rng.normal(size=n) + 4 * event for name in ("s1", "s2", "q1")}
+    pq.write_table(pa.table(columns), folder / "plant.parquet")
+    layout = Layout(s=("s1", "s2"), q=("q1",), window=16)
+    from coad.data.read import read_pairs
+
+    pairs = read_pairs(folder / "plant.parquet", layout)
+    model = CoAD(alpha=0.06, n_starts=1, epochs=15, random_state=0).fit(pairs)
+    save_model(model, Recipe(layout), folder / "model")
+    return folder
+
+
+@pytest.fixture(scope="module")
 def browser():
     from playwright.sync_api import sync_playwright
 
@@ -137,8 +155,8 @@ class Served:
 def serve(home, tmp_path):
     running = []
 
-    def start():
-        running.append(Served(home, tmp_path / "marks.sqlite"))
+    def start(folder=home):
+        running.append(Served(folder, tmp_path / "marks.sqlite"))
         return running[-1]
 
     yield start
@@ -275,6 +293,37 @@ def test_the_scatter_does_not_wait_for_plotly_and_opens_its_points(serve, opened
     until(page, "document.getElementById('event').open")
     assert "p_s = " in page.inner_text("#event-s-title")
     assert page.evaluate("window.coad.allPictures") is None
+
+
+def test_an_event_of_windows_shows_its_waves_at_once_and_then_why(serve, windowed_home, opened):
+    page = opened(serve(windowed_home).address)
+    ready(page)
+    page.route("**/api/why/*", lambda asked: None)  # the explanation never comes
+    page.locator("#gallery .event").first.click()
+    page.wait_for_selector("dialog[open] #event-q .main-svg")
+    lines = "document.querySelectorAll('#event-s .scatterlayer .js-line').length"
+    assert page.evaluate(lines) == 6, "two waves with their normal range"
+    assert page.locator("#trouble").is_hidden()
+    page.keyboard.press("Escape")
+    page.unroute("**/api/why/*")
+    page.locator("#gallery .event").first.click()
+    page.wait_for_selector("dialog[open] #event-s .scatterlayer .point")
+    assert page.evaluate(lines) == 6
+    picture(page, "explorer-windows")
+
+
+def test_a_fault_of_the_page_is_not_called_a_lost_server(serve, browser):
+    page = browser.new_page()  # its console may complain here
+    server = serve()
+    page.goto(server.address)
+    ready(page)
+    page.route("**/api/event/*", lambda asked: asked.fulfill(json={"p_s": None}))
+    page.locator("#gallery .event").first.click()
+    until(page, "document.getElementById('trouble').textContent.includes('This page failed (TypeError')")
+    server.kill()
+    page.select_option("#sort", "latest")
+    until(page, "document.getElementById('trouble').textContent.includes('does not answer')")
+    page.close()
 
 
 def test_marks_survive_a_reload_and_a_kill_and_exports_open(serve, opened, tmp_path):

@@ -25,7 +25,10 @@ async function ask(path, options) {
 
 function showError(error) {
   $('trouble').hidden = !error;
-  if (error) $('trouble').textContent = error.constructor === Error ? error.message : `This page failed (${error}): please report it.`;
+  if (!error) return;
+  const refused = error.constructor === Error;  // by the server or on the way to it; all else is a fault of this page
+  $('trouble').textContent = refused ? error.message : `This page failed (${error}): please report it.`;
+  if (!refused) console.error(error);
 }
 
 function query(extra = {}) {

@@ -110,9 +110,9 @@ const Pictures = (() => {
       traces.push({ ...base, y: lane.low, line: { width: 0 }, hoverinfo: 'skip' },
         { ...base, y: lane.high, line: { width: 0 }, fill: 'tonexty', fillcolor: colours().band, hoverinfo: 'skip' });
       const mine = lane.attribution;
-      traces.push({ ...base, y: lane.y, mode: mine ? 'lines+markers' : 'lines', line: { color: LANES[i % LANES.length], width: 1.5 },
-        marker: mine ? { color: mine, ...scale, size: 6 } : undefined,
-        text: mine ? mine.map((one) => one.toPrecision(2)) : undefined, hovertemplate: mine ? '%{y:.4g}, contribution %{text}<extra></extra>' : '%{y:.4g}<extra></extra>' });
+      const line = { ...base, y: lane.y, line: { color: LANES[i % LANES.length], width: 1.5 }, hovertemplate: '%{y:.4g}<extra></extra>' };
+      traces.push(!mine ? line : { ...line, mode: 'lines+markers', marker: { color: mine, ...scale, size: 6 },
+        text: mine.map((one) => one.toPrecision(2)), hovertemplate: '%{y:.4g}, contribution %{text}<extra></extra>' });
       const top = 1 - i / count, bottom = 1 - (i + 0.78) / count;
       more[`yaxis${number}`] = { domain: [Math.max(bottom, 0), top - 0.04 / count], nticks: 4 };
       more.annotations.push({ text: text(lane.name), x: 0, xref: 'paper', xanchor: 'left', y: top, yref: 'paper', yanchor: 'bottom', showarrow: false, font: { size: 11 } });
