@@ -241,6 +241,27 @@ def test_blocks_of_time_groups_and_means_are_kept_with_the_model(run_coad, tmp_p
     assert "did not see" not in text, "new blocks of time are always new"
 
 
+@pytest.mark.parametrize("command", ["score", "evaluate", "report", "explore"])
+def test_gaps_in_new_data_are_handled_as_asked(run_coad, home, tmp_path, monkeypatch, command):
+    monkeypatch.setattr("coad.app.serve.serve", lambda explorer, *rest, **more: None)
+    lines = [",".join(plant(3))]
+    lines += [",".join(map(str, row)) for row in zip(*plant(300, seed=1).values(), strict=True)]
+    for place in (7, 90):
+        lines[place] = ",".join(
+            ["Bad Input" if i == 1 else one for i, one in enumerate(lines[place].split(","))]
+        )
+    (tmp_path / "new.csv").write_text("\n".join(lines))
+    out = {"score": ("--out", tmp_path / "s.csv"), "report": ("--out", tmp_path / "r.html")}.get(command, ())
+    out = ("--no-browser", "--marks", tmp_path / "marks.sqlite") if command == "explore" else out
+    arguments = (command, home / "model", tmp_path / "new.csv", *out)
+    code, _, errors = run_coad(*arguments)
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert "'motor_a' has 2 missing values (first at row 6); pass --missing drop or --missing mean" in errors
+    for policy in ("drop", "mean", "interpolate"):
+        code, _, errors = run_coad(*arguments, "--missing", policy)
+        assert code == 0, (policy, errors)
+
+
 def test_auto_stands_for_all_other_numeric_columns(run_coad, tmp_path):
     columns = plant(600)
     columns |= {"count": np.arange(600), "worn": columns["vib_x"] > 1, "name": ["a"] * 600}

@@ -142,6 +142,13 @@ def test_a_row_without_context_is_refused_or_dropped_but_never_filled(tmp_path):
     assert len(read_pairs(path, Layout(s="a", q="b", context="c", missing="drop"))) == 2
 
 
+def test_a_table_without_a_complete_row_is_refused_with_the_worst_column(tmp_path):
+    for columns in ({"b": ["NaN", "---"], "c": [1, 2]}, {"b": [1, 2], "c": ["", ""]}):
+        path = csv(tmp_path, a=[1, 2], **columns)
+        with pytest.raises(InputError, match=r"every row has a missing value|has no values"):
+            read_pairs(path, Layout(s="a", q="b", context="c", missing="drop"))
+
+
 def test_no_window_holds_both_sides_of_a_dropped_row(tmp_path):
     values = [1.0, 2, "", 4, 5, 6, 7]
     layout = Layout(s="a", q="b", window=2, stride=1, missing="drop")

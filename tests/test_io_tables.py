@@ -76,6 +76,9 @@ def test_batches_are_bounded_and_add_up_to_the_whole(tmp_path, kind, batch_rows)
         ('"a","b"\n" 1 ","2"\n', [1]),
         ("a,b\nTrue,2\nfalse,3\n", [1, 0]),
         ("a,b\n1,2\n,3\nNaN,4\ninf,5\n", [1, np.nan, np.nan, np.inf]),
+        ("a,b\nBad Input,2\n---,3\nN/A,4\n5,I/O Timeout\n", [np.nan, np.nan, np.nan, 5]),
+        ("a,b\nbAd iNpUt,2\n 5 ,3\n", [np.nan, 5]),
+        ("a;b\n1,5;2\nBAD inPut;2\n", [1.5, np.nan]),
     ],
 )
 def test_csv_habits_are_understood(tmp_path, text, values):
@@ -118,6 +121,16 @@ def test_a_bad_value_far_down_is_named_with_its_row(tmp_path):
     for read in (lambda: read_columns(path, ["a", "b"]), lambda: list(iter_columns(path, ["a", "b"]))):
         with pytest.raises(InputError, match="'oops' at row 1,500,000"):
             read()
+
+
+def test_a_rare_spelling_of_missing_far_down_is_missing(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("a,run\n" + "1,2\n" * 1_200_000 + "No daTA,3\n7,3\n")
+    for batches in (iter_columns(path, ["a", "run"], categories=["run"]), [read_columns(path, ["a", "run"])]):
+        parts = list(batches)
+        assert sum(len(part["a"]) for part in parts) == 1_200_002
+        np.testing.assert_array_equal(parts[-1]["a"][-3:], [1, np.nan, 7])
+        assert parts[-1]["run"][-3:].tolist() == [2, 3, 3]
 
 
 def test_fractions_after_a_million_whole_numbers_are_read(tmp_path):

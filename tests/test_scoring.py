@@ -114,6 +114,17 @@ def test_means_of_the_model_fill_gaps(model, tmp_path):
     assert part.pairs.q[150, 0, 0] == 7.0
 
 
+def test_a_batch_of_which_every_row_is_dropped_gives_no_pairs(model, tmp_path):
+    columns = rows(400, 4)
+    columns["c"][100:160] = np.nan
+    pq.write_table(pa.table(columns), tmp_path / "gap.parquet")
+    recipe = Recipe(LAYOUT).with_missing("drop")
+    source = Source(tmp_path / "gap.parquet")
+    done = [score_files(model, recipe, source, tmp_path / "s.csv", batch_rows=size) for size in (20, 400)]
+    assert done[0] == done[1]
+    assert done[0].n_pairs == 49 + 119
+
+
 def test_interpolated_gaps_need_all_rows_and_give_as_many_scores(model, tmp_path):
     columns = rows(400, 4)
     columns["c"][300] = np.nan

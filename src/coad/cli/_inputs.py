@@ -15,21 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coad.cli._options import FileArgument, one_or_two
+from coad.cli._options import FileArgument, Missing, MissingOption, one_or_two
 
 if TYPE_CHECKING:
     from coad.data.layout import Layout
     from coad.workflows.recipe import Clocks
     from coad.workflows.scoring import Source
-
-
-class Missing(StrEnum):
-    """What to do with missing values."""
-
-    error = "error"
-    drop = "drop"
-    mean = "mean"
-    interpolate = "interpolate"
 
 
 class Align(StrEnum):
@@ -46,9 +37,6 @@ class OutOfCore(StrEnum):
     auto = "auto"
     always = "always"
     never = "never"
-
-
-MissingOption = Annotated[Missing, typer.Option(help="What to do with missing values.")]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
     from coad.workflows.evaluating import Judgement
     from coad.workflows.scoring import Source
 
+
+class Missing(StrEnum):
+    """What to do with missing values."""
+
+    error = "error"
+    drop = "drop"
+    mean = "mean"
+    interpolate = "interpolate"
+
+
 ModelArgument = Annotated[Path, typer.Argument(help="Model folder, written by coad fit.")]
 AnyModelArgument = Annotated[Path, typer.Argument(help="Model folder, written by coad fit or coad modes.")]
 FileArgument = Annotated[
@@ -33,6 +44,10 @@ SFileOption = Annotated[
 QFileOption = Annotated[Path | None, typer.Option(help="File of q; see --s-file.")]
 LabelOption = Annotated[
     str | None, typer.Option(help="Label column (0 or false: normal), to compute precision and recall.")
+]
+MissingOption = Annotated[Missing, typer.Option(help="What to do with missing values.")]
+ModelMissingOption = Annotated[
+    Missing | None, typer.Option(help="What to do with missing values; default: as in the fit.")
 ]
 
 

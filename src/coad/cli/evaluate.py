@@ -8,6 +8,7 @@ from coad.cli._options import (
     AnyModelArgument,
     FileArgument,
     LabelOption,
+    ModelMissingOption,
     QFileOption,
     SFileOption,
     name_bad_files,
@@ -26,6 +27,7 @@ def evaluate(
     label: LabelOption = None,
     s_file: SFileOption = None,
     q_file: QFileOption = None,
+    missing: ModelMissingOption = None,
 ) -> None:
     """Estimate F̂, P̂ and R̂ of a model on new files without labels; with --label also F1."""
     from coad.cli._progress import progress
@@ -34,6 +36,7 @@ def evaluate(
 
     source = one_or_two(file, s_file, q_file)
     detector, recipe = load_model(model)
+    recipe = recipe.with_missing(missing)
     with notes(), progress("evaluating", total_rows(source)) as advance:
         done = evaluate_files(detector, recipe, source, label=label, progress=advance)
     windows = recipe.layout.window is not None

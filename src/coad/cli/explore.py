@@ -11,6 +11,7 @@ from coad.cli._options import (
     FileArgument,
     LabelOption,
     ModelArgument,
+    ModelMissingOption,
     QFileOption,
     SFileOption,
     name_bad_files,
@@ -35,6 +36,7 @@ def explore(
     label: LabelOption = None,
     s_file: SFileOption = None,
     q_file: QFileOption = None,
+    missing: ModelMissingOption = None,
 ) -> None:
     """Look at events in a browser, move the thresholds, and mark which events are real."""
     from coad.app.marks import Marks, marks_beside
@@ -48,12 +50,3 @@ def explore(
     listening = bound_socket(port)
     from coad.app.explorer import Explorer
     from coad.report.data import read_scored
-
-    detector, recipe = load_detector(model)
-    kept = Marks(marks_beside(model) if marks is None else marks)
-    with notes(), progress("scoring", total_rows(source)) as advance:
-        scored = read_scored(detector, recipe, source, label=label, progress=advance)
-    name_bad_files(list(scored.bad_files))
-    names = f"{model.name}, {(file or s_file or Path()).name}"
-    explorer = Explorer(detector, recipe, scored, kept, names=names)
-    serve(explorer, listening, open_browser=browser, say=out)

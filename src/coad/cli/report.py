@@ -11,6 +11,7 @@ from coad.cli._options import (
     FileArgument,
     LabelOption,
     ModelArgument,
+    ModelMissingOption,
     QFileOption,
     SFileOption,
     name_bad_files,
@@ -28,6 +29,7 @@ def report(
     label: LabelOption = None,
     s_file: SFileOption = None,
     q_file: QFileOption = None,
+    missing: ModelMissingOption = None,
 ) -> None:
     """Write one HTML page: the verdict, the evidence for it, and the events."""
     from coad.cli._progress import progress
@@ -43,6 +45,7 @@ def report(
     check_writable(output)
     source = one_or_two(file, s_file, q_file)
     detector, recipe = load_detector(model)
+    recipe = recipe.with_missing(missing)
     with notes(), progress("scoring", total_rows(source)) as advance:
         scored = read_scored(detector, recipe, source, label=label, progress=advance)
     names = f"{model.name}, {(file or s_file or Path()).name}"

@@ -10,6 +10,7 @@ import typer
 from coad.cli._options import (
     AnyModelArgument,
     FileArgument,
+    ModelMissingOption,
     QFileOption,
     SFileOption,
     name_bad_files,
@@ -30,6 +31,7 @@ def score(
     ),
     s_file: SFileOption = None,
     q_file: QFileOption = None,
+    missing: ModelMissingOption = None,
 ) -> None:
     """Write p_s, p_q, score and flag of every row or window; files may be larger than memory."""
     from coad.cli._progress import progress
@@ -38,6 +40,7 @@ def score(
 
     source = one_or_two(file, s_file, q_file)
     detector, recipe = load_model(model)
+    recipe = recipe.with_missing(missing)
     with notes(), progress("scoring", total_rows(source)) as advance:
         done = score_files(detector, recipe, source, output, progress=advance)
     what = "windows" if recipe.layout.window is not None else "pairs"

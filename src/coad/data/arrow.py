@@ -8,12 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
 
+from coad.data.numbers import MISSING_WORDS
 from coad.data.paths import check_not_empty, file_kind
 from coad.exceptions import FileError
+
+#: Arrow compares exactly, so each word in its usual spellings; others are found when text is converted.
+_NULLS = sorted(
+    {*pacsv.ConvertOptions().null_values, *MISSING_WORDS}
+    | {one for word in MISSING_WORDS for one in (word.upper(), word.capitalize(), word.title())}
+)
 
 
 def read_schema(path: Path) -> list[tuple[str, Any]]:
@@ -28,7 +36,11 @@ def read_schema(path: Path) -> list[tuple[str, Any]]:
 
 
 def row_batches(
-    path: Path, columns: Sequence[str], *, numeric: Collection[str] = (), batch_rows: int | None = 65_536
+    path: Path,
+    columns: Sequence[str],
+    *,
+    numeric: Collection[str] = (),
+    batch_rows: int | None = 65_536,
 ) -> Iterator[Any]:
     """Arrow record batches of the columns, none longer than ``batch_rows``.
 
@@ -37,7 +49,7 @@ def row_batches(
 
     ``numeric`` columns of a CSV file are read as float64, because a column of integers in the first
     block may have fractions later. A ``pyarrow.ArrowInvalid`` about a CSV value is left to the
-    caller, who can find the value.
+    caller, who can read the file again by :func:`text_batches` and find the value.
     """
     check_not_empty(path)
     kind = file_kind(path)
@@ -59,10 +71,18 @@ def row_batches(
                 yield from _cut(batch, batch_rows)
 
 
-def text_column(path: Path, column: str) -> Any:
-    """A CSV column as text."""
-    with _reading(path), _open_csv(path, [column], (), text=True) as reader:
-        return reader.read_all().column(column)
+def text_batches(
+    path: Path, columns: Sequence[str], numeric: Collection[str], batch_rows: int
+) -> Iterator[Any]:
+    """Like :func:`row_batches` of a CSV file, with the ``numeric`` columns as text (and decimal points)."""
+    commas = _csv_format(path)[1] == ","
+    with _reading(path, values=False), _open_csv(path, columns, numeric, pa.string()) as reader:
+        for batch in reader:
+            for name in numeric if commas else ():
+                place = batch.schema.get_field_index(name)
+                points = pc.replace_substring(batch.column(name), ",", ".")
+                batch = batch.set_column(place, name, points)
+            yield from _cut(batch, batch_rows)
 
 
 class _reading(AbstractContextManager[None]):
@@ -105,18 +125,23 @@ def _short(text: str, limit: int = 100) -> str:
 
 
 def _open_csv(
-    path: Path, columns: Sequence[str], numeric: Collection[str], *, text: bool = False, whole: bool = False
+    path: Path,
+    columns: Sequence[str],
+    numeric: Collection[str],
+    kind: Any = pa.float64(),  # noqa: B008 (Arrow's types are constants)
+    *,
+    whole: bool = False,
 ) -> Any:
     delimiter, decimal = _csv_format(path)
-    types = {name: pa.string() for name in columns} if text else {name: pa.float64() for name in numeric}
     return (pacsv.read_csv if whole else pacsv.open_csv)(
         pa.input_stream(str(path), compression="detect"),
         read_options=pacsv.ReadOptions(block_size=1 << 22),
         parse_options=pacsv.ParseOptions(delimiter=delimiter),
         convert_options=pacsv.ConvertOptions(
             include_columns=None if list(columns) == ["*"] else list(columns),
-            column_types=types,
+            column_types=dict.fromkeys(numeric, kind),
             decimal_point=decimal,
+            null_values=_NULLS,
         ),
     )
 

@@ -94,10 +94,14 @@ def build_pairs(
     if not report.keep.all():
         others = {name: array[report.keep] for name, array in others.items()}
     rows = np.flatnonzero(keep)[report.keep]
+    kept_before = report.keep
+    if others_report is not None:
+        keep[keep] = report.keep
+        report = replace(report, counts=others_report.counts | report.counts, keep=keep)
     if len(rows) < n:
         # No window may span a dropped row.
         gone = np.cumsum(np.diff(rows, prepend=rows[:1]) > 1)
-        group = np.cumsum(changes(len(rows), None if group is None else group[report.keep], gone))
+        group = np.cumsum(changes(len(rows), None if group is None else group[kept_before], gone))
     return _assemble(signals, others, layout, group, rows, n, report, first_row, offset)
 
 

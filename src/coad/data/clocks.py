@@ -14,7 +14,7 @@ from coad.data.alignment import Alignment, align
 from coad.data.build import build_pairs, pinned
 from coad.data.columns import check_columns, refuse_overlap
 from coad.data.layout import FILE, Layout, chosen_columns
-from coad.data.missing import handle_missing
+from coad.data.missing import column_means, handle_missing
 from coad.data.pairs import Pairs
 from coad.data.paths import PathLike, find_files
 from coad.data.read import check_windows
@@ -166,8 +166,10 @@ def _one_side(
         starts = segment_starts(
             int(others_report.keep.sum()), time=others[clock], max_gap=layout.max_gap, name=clock
         )
+    means = column_means(signals) if means is None else means
     signals, report = handle_missing(
         signals, layout.missing, time=others[clock], segments=starts, means=means
     )
+    report.refuse_no_rows()
     others = {name: column[report.keep] for name, column in others.items()}
-    return signals | others, np.flatnonzero(others_report.keep)[report.keep], report.means
+    return signals | others, np.flatnonzero(others_report.keep)[report.keep], means

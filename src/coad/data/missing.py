@@ -30,6 +30,15 @@ class MissingReport:
         """Number of dropped rows."""
         return int((~self.keep).sum())
 
+    def refuse_no_rows(self) -> None:
+        """Raise an error if every row was dropped."""
+        if len(self.keep) and not self.keep.any():
+            worst = max(self.counts, key=lambda name: self.counts[name])
+            raise InputError(
+                f"every row has a missing value; column {worst!r} has the most ({self.counts[worst]:,}): "
+                "leave it out, or pass --missing mean"
+            )
+
     def __str__(self) -> str:
         total = sum(self.counts.values())
         if not total:
@@ -94,9 +103,7 @@ def handle_missing(
     used: dict[str, Any] = {}
     if policy == "mean":
         # Also for columns without missing values: another file may have some.
-        used = (
-            dict(means) if means is not None else {name: _mean(array, name) for name, array in result.items()}
-        )
+        used = dict(means) if means is not None else column_means(result)
     for name, flags in bad.items():
         if policy == "drop":
             keep &= ~flags.reshape(n, -1).any(axis=1)
@@ -107,14 +114,17 @@ def handle_missing(
         else:
             result[name] = _interpolated(result[name], flags, time, segments, name)
     if policy == "drop" and bad:
-        if not keep.any():
-            worst = max(counts, key=lambda name: counts[name])
-            raise InputError(
-                f"every row has a missing value; column {worst!r} has the most ({counts[worst]:,}): "
-                "leave it out, or pass --missing mean"
-            )
         result = {name: array[keep] for name, array in result.items()}
     return result, MissingReport(policy, counts, keep, used)
+
+
+def column_means(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """The mean of the known values of each column; None for text.
+
+    >>> column_means({"a": np.array([1.0, np.nan, 3.0])})
+    {'a': 2.0}
+    """
+    return {name: _mean(array, name) for name, array in columns.items()}
 
 
 def _bad(array: NDArray[Any]) -> BoolArray | None:

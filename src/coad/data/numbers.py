@@ -19,6 +19,15 @@ _NUMPY_TYPES = {
     for bits in (8, 16, 32, 64)
     if (kind, bits) != ("float", 8)
 }
+#: Words that stand for a missing value in a numeric column of text, in any case: those of spreadsheets and
+#: data frames, and the states that plant historians write in place of a reading.
+MISSING_WORDS = (
+    *("", "-", "--", "---", "?", "na", "n/a", "#na", "#n/a", "nan", "-nan", "null", "none", "nil", "missing"),
+    *("#value!", "#ref!", "#div/0!", "#num!", "#name?", "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"),
+    *("bad", "bad input", "bad data", "bad quality", "no data", "nodata", "no sample", "no result", "error"),
+    *("i/o timeout", "timeout", "comm fail", "not connect", "not connected", "offline", "shutdown"),
+    *("scan off", "pt created", "out of serv", "calc failed", "over range", "under range"),
+)
 
 
 def to_floats(column: Any, name: str, *, first_row: int = 0, where: str = "") -> NDArray[Any]:
@@ -114,11 +123,8 @@ def _plain(column: Any) -> Any:
 
 def _floats_from_text(column: Any, name: str, first_row: int, where: str) -> FloatArray:
     trimmed = pc.utf8_trim_whitespace(column)
-    trimmed = pc.if_else(
-        pc.is_in(trimmed, pa.array(["", "NaN", "nan", "NA", "N/A", "null", "NULL"], trimmed.type)),
-        None,
-        trimmed,
-    )
+    missing = pc.is_in(pc.utf8_lower(trimmed), pa.array(MISSING_WORDS, trimmed.type))
+    trimmed = pc.if_else(missing, None, trimmed)
     numbers = _cast(trimmed)
     if numbers is None:
         lower = pc.utf8_lower(trimmed)

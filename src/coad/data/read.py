@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from coad.data.build import Built, build_pairs, pinned
 from coad.data.layout import FILE, Layout
+from coad.data.missing import column_means
 from coad.data.pairs import Pairs
 from coad.data.paths import PathLike, find_files
 from coad.data.tables import column_names, iter_batches, joined_parts
@@ -29,6 +30,7 @@ class Loaded:
     built: Built
     files: tuple[Path, ...] = ()
     bad_files: tuple[tuple[Path, FileError], ...] = ()
+    means: Mapping[str, Any] = field(default_factory=dict)  # of the columns of files
 
     @property
     def summary(self) -> str:
@@ -107,9 +109,11 @@ def load(
         on_bad_file(path, error)
 
     columns, number = read_all(files, layout, note)
+    if means is None:
+        means = column_means({name: columns[name] for name in layout.signals})
     built = build_pairs(columns, layout, means=means, broken=number)
     check_windows(built, layout)
-    return Loaded(built.pairs, pinned(layout, built, columns), built, tuple(files), tuple(bad))
+    return Loaded(built.pairs, pinned(layout, built, columns), built, tuple(files), tuple(bad), means)
 
 
 def pairs_from_frame(frame: Any, layout: Layout) -> Pairs:
@@ -244,7 +248,8 @@ def _frame_column(frame: Any, key: Any, name: str, numeric: bool) -> NDArray[Any
 
 
 def check_windows(built: Built, layout: Layout) -> None:
-    """Raise an error if no window fits."""
+    """Raise an error if no row is left, or no window fits."""
+    built.missing.refuse_no_rows()
     if layout.window is not None and not len(built.pairs):
         known = built.breaks
         refuse_no_windows(known["windows"], known["time"], known["group"], layout.max_gap)

@@ -95,7 +95,8 @@ def iter_all_batches(
         )
     if layout.missing == "mean" and means is None:
         raise InputError(
-            "missing='mean' needs the means of the columns when reading batch by batch; pass those of the model"
+            "missing values cannot be filled by the mean when reading batch by batch, unless the model holds the "
+            "means of its training rows; pass --missing drop, or fit the model again"
         )
     files = find_files(source)
     layout = resolve_by_files(files, layout, on_bad_file)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from coad.data.arrays import array_batches, array_names, numeric_arrays
-from coad.data.arrow import read_schema, row_batches, text_column
+from coad.data.arrow import read_schema, row_batches, text_batches
 from coad.data.columns import check_columns
 from coad.data.numbers import holds_numbers, to_array, to_floats
 from coad.data.paths import TABLE_KINDS, PathLike, file_kind, find_files
@@ -169,22 +169,38 @@ def _batches_of_file(
     check_columns(column_names(path), columns, where=where)
     numeric = [name for name in columns if name not in categories]
     first_row = 0
+
+    def converted(rows: Any) -> Batch:
+        arrays = {
+            name: to_floats(rows.column(name), name, first_row=first_row, where=where)
+            if name in numeric
+            else to_array(rows.column(name), name, where=where)
+            for name in columns
+        }
+        return Batch(arrays, path, first_row)
+
     try:
         for rows in row_batches(path, columns, numeric=numeric, batch_rows=batch_rows):
-            arrays = {
-                name: to_array(rows.column(name), name, where=where)
-                if name in categories
-                else to_floats(rows.column(name), name, first_row=first_row, where=where)
-                for name in columns
-            }
             if rows.num_rows:
-                yield Batch(arrays, path, first_row)
+                yield converted(rows)
+            first_row += rows.num_rows
+        return
+    except pa.ArrowInvalid as error:
+        if file_kind(path) != "csv":
+            raise FileError(f"cannot read {where!r}: {str(error).splitlines()[0]}") from error
+        seen, first_row = first_row, 0
+    # A CSV file with true/false, padded numbers or rare words for missing values is read on as text.
+    try:
+        for rows in text_batches(path, columns, numeric, batch_rows or 1 << 20):
+            if first_row + rows.num_rows > seen:
+                rows, first_row = rows.slice(max(seen - first_row, 0)), max(seen, first_row)
+                yield converted(rows)
             first_row += rows.num_rows
     except pa.ArrowInvalid as error:
-        if first_row:
-            # Rows have been yielded already, so the file cannot be read again as text.
-            _name_the_bad_value(path, numeric, error)
-        yield from _batches_from_text(path, columns, numeric, batch_rows or 1 << 20)
+        # The numeric columns are text here, so a category starts with numbers and continues with text.
+        raise InputError(
+            f"{where!r} has a column of mixed types ({error}); quote its values or store it as Parquet"
+        ) from error
 
 
 def _numbers(array: NDArray[Any], name: str, where: str) -> NDArray[Any]:
@@ -194,30 +210,6 @@ def _numbers(array: NDArray[Any], name: str, where: str) -> NDArray[Any]:
         return array.astype(np.float64)
     kind = "times" if array.dtype.kind in "Mm" else "text" if array.dtype.kind == "U" else str(array.dtype)
     raise InputError(f"{name!r} in {where!r} holds {kind}, not numbers")
-
-
-def _name_the_bad_value(path: Path, numeric: Sequence[str], error: Exception) -> None:
-    for name in numeric:
-        to_floats(text_column(path, name), name, where=str(path))
-    # All numeric columns are valid, so a category starts with numbers and continues with text.
-    raise InputError(
-        f"{str(path)!r} has a column of mixed types ({error}); quote its values or store it as Parquet"
-    ) from error
-
-
-def _batches_from_text(
-    path: Path, columns: Sequence[str], numeric: Sequence[str], batch_rows: int
-) -> Iterator[Batch]:
-    """A CSV file with true/false or padded numbers, converted from text; other text is an error."""
-    texts = {name: text_column(path, name) for name in columns}
-    where = str(path)
-    arrays = {
-        name: to_floats(text, name, where=where) if name in numeric else to_array(text, name, where=where)
-        for name, text in texts.items()
-    }
-    size = len(next(iter(arrays.values())))
-    for start in range(0, size, batch_rows):
-        yield Batch({name: array[start : start + batch_rows] for name, array in arrays.items()}, path, start)
 
 
 def joined_parts(parts: Sequence[NDArray[Any]], name: str) -> NDArray[Any]:

@@ -176,8 +176,7 @@ def read_data(
     from coad.data.read import load
 
     loaded = load(source.files, layout)
-    means = loaded.built.missing.means if layout.missing == "mean" else {}
-    return _Data(loaded.pairs, Recipe(loaded.layout, means=dict(means)), loaded.summary)
+    return _Data(loaded.pairs, Recipe(loaded.layout, means=dict(loaded.means)), loaded.summary)
 
 
 def _spooled(files: list[Path], layout: Layout, target: Path, stack: ExitStack) -> _Data:
@@ -186,14 +185,14 @@ def _spooled(files: list[Path], layout: Layout, target: Path, stack: ExitStack) 
     from coad.data.spool import spool_pairs
 
     layout = resolve_by_files(files, layout, None)
-    means = _means(files, layout.signals) if layout.missing == "mean" else {}
+    means = _means(files, layout.signals)
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=".coad-", dir=target.parent))
     except OSError as error:
         raise FileError(f"cannot write in {target.parent}: {error.strerror or error}") from error
     rows = rows_a_batch(layout)
-    pairs, settled = spool_pairs(list(files), layout, folder, batch_rows=rows, means=means or None)
+    pairs, settled = spool_pairs(list(files), layout, folder, batch_rows=rows, means=means)
     parts = [f"{pairs.windows.n_rows if pairs.windows is not None else len(pairs):,} rows"]
     if pairs.windows is not None:
         parts.append(f"{len(pairs):,} windows of {pairs.windows.length:,}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,10 @@ class Recipe:
     layout: Layout
     clocks: Clocks | None = None
     means: dict[str, Any] = field(default_factory=dict)
+
+    def with_missing(self, policy: str | None) -> Recipe:
+        """The recipe with another policy for missing values; None keeps that of the fit."""
+        return self if policy is None else replace(self, layout=replace(self.layout, missing=str(policy)))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

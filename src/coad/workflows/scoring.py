@@ -197,7 +197,8 @@ def no_pairs(bad_files: list[tuple[Path, FileError]]) -> FileError:
     if bad_files:
         return FileError(f"none of the files can be read; the first: {bad_files[0][1]}")
     return FileError(
-        "these files give no pairs: they have no rows, or no gap-free run as long as the model's window"
+        "these files give no pairs: they have no rows without missing values, or no gap-free run as long as "
+        "the model's window"
     )
 
 

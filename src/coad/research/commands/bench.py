@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coad.cli._inputs import Missing, MissingOption
+from coad.cli._options import Missing, MissingOption
 from coad.cli._print import number, out, table
 from coad.exceptions import InputError
 from coad.research.commands._peers import compare, fail_on_errors, names_in, print_now, show_comparison
