@@ -14,6 +14,7 @@ _EXTRA = {
     "fastapi": "app",
     "uvicorn": "app",
     "pyod": "bench",
+    "openpyxl": "excel",
 }
 
 

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coad.cli._options import FileArgument, Missing, MissingOption, one_or_two
+from coad.cli._options import (
+    FileArgument,
+    LongOption,
+    Missing,
+    MissingOption,
+    TimeFormatOption,
+    notes,
+    one_or_two,
+)
 
 if TYPE_CHECKING:
     from coad.data.layout import Layout
@@ -66,6 +74,8 @@ class InputOptions:
     time_unit: Annotated[
         str | None, typer.Option(help="Unit of numeric times: s, ms, us, ns (epoch) or number; else guessed.")
     ] = None
+    time_format: TimeFormatOption = None
+    long: LongOption = None
     window: Annotated[
         str | None, typer.Option(help="Window length in rows (64) or time (250ms); default: single rows.")
     ] = None
@@ -97,20 +107,27 @@ class InputOptions:
     def resolve(self) -> tuple[Source, Layout, Clocks | None]:
         """The files, the layout with ``auto`` replaced by columns, and how two clocks are aligned."""
         from coad.data.layout import Layout
+        from coad.data.long import long_columns
         from coad.workflows.auto_columns import fill_auto
         from coad.workflows.model_folder import check_target
         from coad.workflows.recipe import Clocks
 
         check_target(self.output)
         source = one_or_two(self.file, self.s_file, self.q_file)
+        long, time = None, self.time
+        if self.long is not None:
+            columns = long_columns(source.files or source.s or [], self.long)
+            long, time = ",".join(columns), columns[0]
         layout = Layout(
             s=self.s,
             q=self.q,
             context=self.context or None,
-            time=self.time,
+            time=time,
             group=self.group,
             label=self.label,
             time_unit=self.time_unit,
+            time_format=self.time_format,
+            long=long,
             context_blocks=self.context_blocks,
             window=self.window,
             stride=self.stride,
@@ -118,6 +135,8 @@ class InputOptions:
             missing=self.missing.value,
         )
         clocks = Clocks(self.align.value, self.tolerance, self.time_q) if source.two_clocks else None
+        with notes():
+            source = source.wide(layout)
         return source, fill_auto(source, layout), clocks
 
 

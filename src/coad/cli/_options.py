@@ -20,6 +20,7 @@ from coad.exceptions import CoadWarning, FileError, InputError, UnseenContextWar
 
 if TYPE_CHECKING:
     from coad.workflows.evaluating import Judgement
+    from coad.workflows.recipe import Recipe
     from coad.workflows.scoring import Source
 
 
@@ -36,7 +37,9 @@ ModelArgument = Annotated[Path, typer.Argument(help="Model folder, written by co
 AnyModelArgument = Annotated[Path, typer.Argument(help="Model folder, written by coad fit or coad modes.")]
 FileArgument = Annotated[
     Path | None,
-    typer.Argument(help="CSV, Parquet, Arrow, NPZ, HDF5 or MATLAB file; folder; glob.", show_default=False),
+    typer.Argument(
+        help="CSV, Parquet, Arrow, Excel, NPZ, HDF5 or MATLAB file; folder; glob.", show_default=False
+    ),
 ]
 SFileOption = Annotated[
     Path | None, typer.Option(help="File of s, for a model fitted with --s-file and --q-file.")
@@ -44,6 +47,13 @@ SFileOption = Annotated[
 QFileOption = Annotated[Path | None, typer.Option(help="File of q; see --s-file.")]
 LabelOption = Annotated[
     str | None, typer.Option(help="Label column (0 or false: normal), to compute precision and recall.")
+]
+TimeFormatOption = Annotated[
+    str | None, typer.Option(help='Format of times that are text, if not ISO 8601: "%d.%m.%Y %H:%M:%S".')
+]
+LongOption = Annotated[
+    str | None,
+    typer.Option(help="Long tables, one row per reading: names of their columns time,tag,value; or auto."),
 ]
 MissingOption = Annotated[Missing, typer.Option(help="What to do with missing values.")]
 ModelMissingOption = Annotated[
@@ -58,6 +68,13 @@ def one_or_two(file: Path | None, s_file: Path | None, q_file: Path | None) -> S
     source = Source(file, s_file, q_file)
     source.check()
     return source
+
+
+def read_as(recipe: Recipe, source: Source, missing: Missing | None) -> tuple[Recipe, Source]:
+    """How new files are read: as in the fit, with the policy for missing values that was asked for."""
+    recipe = recipe.with_missing(missing)
+    with notes():
+        return recipe, source.wide(recipe.layout)
 
 
 def number_or_auto(text: str, option: str) -> Any:

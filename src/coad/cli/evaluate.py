@@ -14,6 +14,7 @@ from coad.cli._options import (
     name_bad_files,
     notes,
     one_or_two,
+    read_as,
     say_unseen,
     show_judgement,
     total_rows,
@@ -36,7 +37,7 @@ def evaluate(
 
     source = one_or_two(file, s_file, q_file)
     detector, recipe = load_model(model)
-    recipe = recipe.with_missing(missing)
+    recipe, source = read_as(recipe, source, missing)
     with notes(), progress("evaluating", total_rows(source)) as advance:
         done = evaluate_files(detector, recipe, source, label=label, progress=advance)
     windows = recipe.layout.window is not None

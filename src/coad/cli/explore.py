@@ -17,6 +17,7 @@ from coad.cli._options import (
     name_bad_files,
     notes,
     one_or_two,
+    read_as,
     total_rows,
 )
 from coad.cli._print import out
@@ -50,3 +51,13 @@ def explore(
     listening = bound_socket(port)
     from coad.app.explorer import Explorer
     from coad.report.data import read_scored
+
+    detector, recipe = load_detector(model)
+    recipe, source = read_as(recipe, source, missing)
+    kept = Marks(marks_beside(model) if marks is None else marks)
+    with notes(), progress("scoring", total_rows(source)) as advance:
+        scored = read_scored(detector, recipe, source, label=label, progress=advance)
+    name_bad_files(list(scored.bad_files))
+    names = f"{model.name}, {(file or s_file or Path()).name}"
+    explorer = Explorer(detector, recipe, scored, kept, names=names)
+    serve(explorer, listening, open_browser=browser, say=out)

@@ -17,6 +17,7 @@ from coad.cli._options import (
     name_bad_files,
     notes,
     one_or_two,
+    read_as,
     total_rows,
 )
 from coad.cli._print import out
@@ -45,7 +46,7 @@ def report(
     check_writable(output)
     source = one_or_two(file, s_file, q_file)
     detector, recipe = load_detector(model)
-    recipe = recipe.with_missing(missing)
+    recipe, source = read_as(recipe, source, missing)
     with notes(), progress("scoring", total_rows(source)) as advance:
         scored = read_scored(detector, recipe, source, label=label, progress=advance)
     names = f"{model.name}, {(file or s_file or Path()).name}"

@@ -16,6 +16,7 @@ from coad.cli._options import (
     name_bad_files,
     notes,
     one_or_two,
+    read_as,
     say_unseen,
     total_rows,
 )
@@ -40,7 +41,7 @@ def score(
 
     source = one_or_two(file, s_file, q_file)
     detector, recipe = load_model(model)
-    recipe = recipe.with_missing(missing)
+    recipe, source = read_as(recipe, source, missing)
     with notes(), progress("scoring", total_rows(source)) as advance:
         done = score_files(detector, recipe, source, output, progress=advance)
     what = "windows" if recipe.layout.window is not None else "pairs"

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coad.cli._options import PRECISION, RECALL, number_or_auto, total_rows
+from coad.cli._options import (
+    PRECISION,
+    RECALL,
+    LongOption,
+    TimeFormatOption,
+    notes,
+    number_or_auto,
+    total_rows,
+)
 from coad.cli._print import number, out, out_json, percent, span, table
 from coad.core.verdict import NO_COINCIDENCE, in_words
 from coad.exceptions import InputError
@@ -46,6 +54,8 @@ def thresholds(
     missing: Annotated[
         Missing, typer.Option(help="What to do with rows whose score is missing or infinite.")
     ] = Missing.error,
+    long: LongOption = None,
+    time_format: TimeFormatOption = None,
     output: Annotated[
         Path | None, typer.Option("--out", help="Write the flag of each row to this .csv or .parquet file.")
     ] = None,
@@ -71,6 +81,12 @@ def thresholds(
         if file.exists() and output.resolve() == file.resolve():
             raise InputError("--out names the input file, whose other columns would be lost; choose another")
     rate = number_or_auto(alpha, "--alpha")
+    if long is not None:
+        from coad.data.layout import Layout
+        from coad.data.long import wide_source
+
+        with notes():
+            file = wide_source(file, Layout(s=s, q=q, long=long, time_format=time_format))
     regime = select_columns(column_names(_first_file(file)), context) if context else []
     if _longer_than(file, max_rows, s):
         settings = {"beta": beta, "alpha": rate, "n_permutations": n_permutations, "random_state": seed}

@@ -1,4 +1,4 @@
-"""CSV, Parquet and Arrow files: their schema, and batches of selected columns."""
+"""CSV, Parquet, Arrow and Excel files: their schema, and batches of selected columns."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pyarrow.csv as pacsv
 import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
 
+from coad.data.excel import read_excel
 from coad.data.numbers import MISSING_WORDS
 from coad.data.paths import check_not_empty, file_kind
 from coad.exceptions import FileError
@@ -31,6 +32,8 @@ def read_schema(path: Path) -> list[tuple[str, Any]]:
         kind = file_kind(path)
         if kind == "parquet":
             return [(field.name, field.type) for field in pq.read_schema(path)]
+        if kind == "excel":
+            return [(field.name, field.type) for field in read_excel(path).schema]
         with _open_arrow(path) if kind == "arrow" else _open_csv(path, ["*"], ()) as reader:
             return [(field.name, field.type) for field in reader.schema]
 
@@ -58,6 +61,8 @@ def row_batches(
         # Without pre-buffering, memory is bounded by the selected columns of one row group.
         with _reading(path), pq.ParquetFile(path, pre_buffer=False, memory_map=False) as file:
             yield from file.iter_batches(batch_rows, columns=list(columns), use_threads=True)
+    elif kind == "excel":
+        yield from read_excel(path).select(list(columns)).to_batches(batch_rows)
     elif kind == "arrow":
         with _reading(path), _open_arrow(path) as reader:
             for batch in _arrow_batches(reader):

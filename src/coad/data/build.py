@@ -71,7 +71,9 @@ def build_pairs(
     time = (
         None
         if layout.time is None
-        else parse_time(columns[layout.time], unit=layout.time_unit, name=layout.time)
+        else parse_time(
+            columns[layout.time], unit=layout.time_unit, format=layout.time_format, name=layout.time
+        )
     )
     others = {name: columns[name] for name in layout.others if name != layout.time}
     if time is not None and layout.time is not None:

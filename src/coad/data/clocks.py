@@ -14,6 +14,7 @@ from coad.data.alignment import Alignment, align
 from coad.data.build import build_pairs, pinned
 from coad.data.columns import check_columns, refuse_overlap
 from coad.data.layout import FILE, Layout, chosen_columns
+from coad.data.long import wide_source
 from coad.data.missing import column_means, handle_missing
 from coad.data.pairs import Pairs
 from coad.data.paths import PathLike, find_files
@@ -75,6 +76,7 @@ def read_two_clocks(
     """
     if layout.time is None:
         raise InputError("two sources need a time column each; name it")
+    s_source, q_source = wide_source(s_source, layout), wide_source(q_source, layout)
     clock_s, clock_q = layout.time, time_q or layout.time
     names_s, names_q = _names(s_source), _names(q_source)
     check_columns(names_s, [clock_s], where=str(s_source))
@@ -155,7 +157,7 @@ def _one_side(
 ) -> tuple[dict[str, NDArray[Any]], IntArray, dict[str, Any]]:
     """The columns of one source without missing values, their source rows, and the means used."""
     columns = read_columns(source, [*inputs, *describing, clock], categories=[*describing, clock])
-    columns[clock] = parse_time(columns[clock], unit=layout.time_unit, name=clock)
+    columns[clock] = parse_time(columns[clock], unit=layout.time_unit, format=layout.time_format, name=clock)
     rule = "drop" if layout.missing == "drop" else "error"
     others, others_report = handle_missing(
         {name: columns[name] for name in [*describing, clock]}, rule, fillable=False

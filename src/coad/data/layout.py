@@ -39,6 +39,11 @@ class Layout:
         Label column; never used for training.
     time_unit : {"s", "ms", "us", "ns", "number"}, optional
         Unit of numeric times; see :func:`coad.data.parse_time`.
+    time_format : str, optional
+        Format of times that are text, as for ``datetime.strptime``: ``"%d.%m.%Y %H:%M:%S"``.
+    long : str, optional
+        ``"time,tag,value"`` for long tables, with one row per reading: the names of these three columns.
+        Each tag becomes a column. Without a reading at some time, its value there is missing.
     context_blocks : duration, optional
         Length of blocks of time that are used as context, e.g. ``"10min"``.
     window, stride : int or duration, optional
@@ -65,6 +70,8 @@ class Layout:
     group: str | None = None
     label: str | None = None
     time_unit: str | None = None
+    time_format: str | None = None
+    long: str | None = None
     context_blocks: str | None = None
     window: str | int | None = None
     stride: str | int | None = None

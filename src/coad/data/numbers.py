@@ -57,6 +57,8 @@ def to_array(column: Any, name: str, *, where: str = "") -> NDArray[Any]:
     The result is never an object array.
     """
     column = _plain(column)
+    if pa.types.is_time(column.type):
+        column = pc.cast(column, pa.string())  # a time of day; see --time-format
     kind = column.type
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)

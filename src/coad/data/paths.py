@@ -27,10 +27,12 @@ KINDS = {
     ".hdf5": "hdf5",
     ".hdf": "hdf5",
     ".mat": "mat",
+    ".xlsx": "excel",
+    ".xlsm": "excel",
 }
 
 #: The formats that are tables.
-TABLE_KINDS = ("csv", "parquet", "arrow")
+TABLE_KINDS = ("csv", "parquet", "arrow", "excel")
 
 _COMPRESSED = (".gz", ".bz2", ".zst")
 _MAGIC = {
@@ -89,7 +91,7 @@ def find_files(source: PathLike | Iterable[PathLike]) -> list[Path]:
 
 
 def file_kind(path: PathLike) -> str:
-    """``"csv"``, ``"parquet"``, ``"arrow"``, ``"npz"``, ``"hdf5"`` or ``"mat"``.
+    """``"csv"``, ``"parquet"``, ``"arrow"``, ``"npz"``, ``"hdf5"``, ``"mat"`` or ``"excel"``.
 
     By the suffix; without a known suffix, by the first bytes; otherwise CSV.
 
@@ -123,8 +125,8 @@ def check_not_empty(path: Path) -> None:
 
 
 def _is_data(path: Path, root: Path) -> bool:
-    # Spark and Dask write _SUCCESS, _metadata and hidden files beside the data.
-    if any(part.startswith((".", "_")) for part in path.relative_to(root).parts):
+    # Spark and Dask write _SUCCESS, _metadata and hidden files beside the data, Excel ~$ beside an open workbook.
+    if any(part.startswith((".", "_", "~$")) for part in path.relative_to(root).parts):
         return False
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:

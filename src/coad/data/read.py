@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from coad.data.build import Built, build_pairs, pinned
 from coad.data.layout import FILE, Layout
+from coad.data.long import wide_source
 from coad.data.missing import column_means
 from coad.data.pairs import Pairs
 from coad.data.paths import PathLike, find_files
@@ -98,7 +99,7 @@ def load(
     """
     if not _is_path(source):
         return _load_frame(source, layout, means)
-    files = find_files(source)
+    files = find_files(wide_source(source, layout))
     layout = resolve_by_files(files, layout, on_bad_file)
     bad: list[tuple[Path, FileError]] = []
 

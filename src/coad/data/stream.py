@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from coad._typing import IntArray
 from coad.data.build import Built, build_pairs, pinned
 from coad.data.layout import FILE, Layout
+from coad.data.long import wide_source
 from coad.data.pairs import Pairs
 from coad.data.paths import PathLike, find_files
 from coad.data.read import file_labels, resolve_by_files, stored_names
@@ -98,7 +99,7 @@ def iter_all_batches(
             "missing values cannot be filled by the mean when reading batch by batch, unless the model holds the "
             "means of its training rows; pass --missing drop, or fit the model again"
         )
-    files = find_files(source)
+    files = find_files(wide_source(source, layout))
     layout = resolve_by_files(files, layout, on_bad_file)
     rows_before = 0
     for path, label in zip(files, file_labels(files), strict=True):

@@ -1,4 +1,4 @@
-"""Columns of tables (CSV, Parquet, Arrow) and array files (NPZ, HDF5, MATLAB), whole or in batches."""
+"""Columns of tables (CSV, Parquet, Arrow, Excel) and array files (NPZ, HDF5, MATLAB), whole or in batches."""
 
 from __future__ import annotations
 

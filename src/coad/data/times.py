@@ -7,6 +7,7 @@ where a duration is compared with them.
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,13 @@ _UNITS_NS = {
 
 #: Epoch times between 1990 and 2100; the ranges of the units do not overlap.
 _EPOCH_START, _EPOCH_END = 631_152_000, 4_102_444_800
+_NAT = np.iinfo(np.int64).min  # how NumPy stores a missing time
 _EPOCH_SCALES = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-def parse_time(values: ArrayLike, *, unit: str | None = None, name: str = "time") -> NDArray[Any]:
+def parse_time(
+    values: ArrayLike, *, unit: str | None = None, format: str | None = None, name: str = "time"
+) -> NDArray[Any]:
     """Parse times: dates, ISO 8601 text, epoch times or plain numbers.
 
     Parameters
@@ -45,6 +49,8 @@ def parse_time(values: ArrayLike, *, unit: str | None = None, name: str = "time"
     unit : {"s", "ms", "us", "ns", "number"}, optional
         Unit of numeric times: epoch times, or ``"number"`` for plain numbers. By default numbers are
         epoch times if all of them lie between 1990 and 2100 in one of the units.
+    format : str, optional
+        Format of text, as for ``datetime.strptime``, if it is not ISO 8601; dates stay as they are.
     name : str
         Column name for error messages.
 
@@ -59,13 +65,21 @@ def parse_time(values: ArrayLike, *, unit: str | None = None, name: str = "time"
     np.datetime64('2020-03-09T10:14:33.000000000')
     >>> parse_time([0, 0.5, 1])
     array([0. , 0.5, 1. ])
+    >>> parse_time(["9.3.2020 10:14"], format="%d.%m.%Y %H:%M")
+    array(['2020-03-09T10:14:00.000000000'], dtype='datetime64[ns]')
     """
     array = np.asarray(values)
     if unit is not None and unit != "number" and unit not in _EPOCH_SCALES:
         raise InputError(f"time unit must be 's', 'ms', 'us', 'ns' or 'number', not {unit!r}")
     if array.ndim != 1:
         raise InputError(f"column {name!r} has {array.ndim} dimensions; time needs one value per row")
+    if format is not None and array.dtype.kind in "OUSTiu":
+        return _from_format(array, format, name)
     if array.dtype.kind == "M":
+        if format is not None and format.startswith("%Y-%d"):
+            raise InputError(
+                f"column {name!r} was read as year-month-day, not as {format}; write its times in ISO 8601"
+            )
         return array.astype("datetime64[ns]")
     if array.dtype.kind in "OUST":
         array = _from_text(array, name)
@@ -253,6 +267,35 @@ def _from_text(array: NDArray[Any], name: str) -> NDArray[Any]:
             + (", all with or all without a time zone" if row else "")
         ) from None
     return to_array(stamps, name)
+
+
+def _from_format(array: NDArray[Any], format: str, name: str) -> NDArray[Any]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    words = ["" if word is None else str(word).strip() for word in array.tolist()]
+    if not (
+        {"%f", "%z", "%Z"} & {format[i : i + 2] for i in range(len(format))}
+    ):  # Arrow is fast, without these
+        try:
+            stamps = pc.strptime(pa.array([word or None for word in words]), format=format, unit="s")
+            return np.array(
+                stamps.cast(pa.int64()).fill_null(_NAT).to_pylist(), dtype="datetime64[s]"
+            ).astype("datetime64[ns]")
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            pass  # Python's parser finds the row, or accepts it
+    instants = np.full(len(words), np.datetime64("NaT", "ns"))
+    for row, word in enumerate(words):
+        if not word:
+            continue
+        try:
+            moment = datetime.strptime(word, format)
+        except (ValueError, re.error) as error:
+            raise InputError(f"column {name!r}, row {row:,}: {error}; see --time-format") from None
+        instants[row] = np.datetime64(
+            moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+        )
+    return instants
 
 
 def _is_stamp(pc: Any, pa: Any, word: str, kind: Any) -> bool:

@@ -360,6 +360,8 @@ def fit_command(recipe: Recipe, model: CoAD) -> str:
         ("q", ",".join(layout.q)),
         ("context", ",".join(layout.context or ())),
         ("time", layout.time),
+        ("time-format", layout.time_format),
+        ("long", layout.long),
         ("window", layout.window),
         ("stride", layout.stride),
         ("context-blocks", layout.context_blocks),

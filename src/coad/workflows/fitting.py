@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from coad._typing import FloatArray
 from coad.data.layout import FILE, Layout
+from coad.data.memory import free_memory
 from coad.data.pairs import Pairs
 from coad.data.paths import file_kind, find_files
 from coad.exceptions import FileError, InputError
@@ -296,16 +296,3 @@ def _bytes(files: list[Path], layout: Layout) -> float:
     if isinstance(layout.window, int) and isinstance(layout.stride, int):
         size *= max(1.0, layout.window / layout.stride)
     return size
-
-
-def free_memory() -> float:
-    """Free memory in bytes, as reported by the system."""
-    try:
-        text = Path("/proc/meminfo").read_text()
-        return 1024.0 * int(text.split("MemAvailable:")[1].split()[0])
-    except (OSError, IndexError, ValueError):
-        pass
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, OSError, ValueError):
-        return 4e9

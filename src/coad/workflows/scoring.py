@@ -46,6 +46,14 @@ class Source:
         """Whether s and q come from different sources."""
         return self.s is not None and self.q is not None
 
+    def wide(self, layout: Layout) -> Source:
+        """The files, or wide tables made of them if the layout is one of long tables."""
+        if layout.long is None:
+            return self
+        from coad.data.long import wide_source
+
+        return Source(*(wide_source(one, layout) for one in (self.files, self.s, self.q)))
+
     def check(self, *, two_clocks: bool | None = None) -> None:
         """Check that there is one source or two, as in the fit."""
         if (self.s is None) != (self.q is None) or (self.files is None) == (self.s is None):
