@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("torch")
 
 from coad.data import Layout, read_pairs
+from coad.data.atomic import written_whole
 from coad.exceptions import FileError, InputError
 from coad.learned.estimator import CoAD
 from coad.workflows.evaluating import evaluate_files, n_events, overlapping
@@ -69,6 +70,41 @@ def test_a_bad_file_in_the_middle_is_named_and_the_rest_is_scored(model, folder,
     assert [path.name for path, _ in done.bad_files] == ["part-1.parquet"]
     files = set(pyarrow.csv.read_csv(tmp_path / "scores.csv")["file"].to_pylist())
     assert {name.rsplit("/")[-1] for name in files} == {"part-0.parquet", "part-2.parquet"}
+
+
+def damage_last_page(path):
+    """Overwrite the last pages of a Parquet file; its first row groups stay readable."""
+    last = pq.ParquetFile(path).metadata.row_group(4)
+    content = bytearray(path.read_bytes())
+    for column in range(last.num_columns):
+        chunk = last.column(column)
+        start = chunk.dictionary_page_offset or chunk.data_page_offset
+        content[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    path.write_bytes(bytes(content))
+
+
+def test_a_file_with_a_damaged_row_group_is_whole_or_absent(model, folder, tmp_path):
+    damage_last_page(folder / "part-1.parquet")
+    out, seen = tmp_path / "scores.csv", []
+    done = score_files(model, Recipe(LAYOUT), Source(folder), out, batch_rows=50)
+    assert [path.name for path, _ in done.bad_files] == ["part-1.parquet"]
+    assert done.n_pairs == 2 * 199
+    assert not any("part-1" in name for name in pyarrow.csv.read_csv(out)["file"].to_pylist())
+    for part in iter_confidences(
+        model, Recipe(LAYOUT), Source(folder), batch_rows=50, on_bad_file=lambda *_: None
+    ):
+        seen.append(part.path.name)
+    assert set(seen) == {"part-0.parquet", "part-2.parquet"}
+
+
+def test_a_read_error_is_not_called_a_write_error(model, folder, tmp_path):
+    damage_last_page(folder / "part-1.parquet")
+    out = tmp_path / "scores.csv"
+    with pytest.raises(FileError, match=r"^cannot read '.*part-1\.parquet': "):
+        score_files(model, Recipe(LAYOUT), Source(folder / "part-1.parquet"), out, batch_rows=50)
+    assert not out.exists()
+    with pytest.raises(FileError, match="why it failed"), written_whole(out):
+        raise FileError("why it failed")
 
 
 def test_the_command_names_the_bad_file_and_does_not_exit_with_0(model, folder, tmp_path, run_coad):

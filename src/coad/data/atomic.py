@@ -56,6 +56,8 @@ def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
         draft.replace(path)
         if durable:
             _sync(path.parent)
+    except FileError:
+        raise  # of a file that was read meanwhile
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror or error}") from error
     finally:

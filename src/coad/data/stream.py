@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from coad.data.pairs import Pairs
 from coad.data.paths import PathLike, find_files
 from coad.data.read import file_labels, resolve_by_files, stored_names
 from coad.data.segments import segment_starts
-from coad.data.tables import column_names, iter_batches, joined_parts
+from coad.data.tables import Batch, column_names, iter_batches, joined_parts
 from coad.exceptions import FileError, InputError
 
 Columns = dict[str, NDArray[Any]]
@@ -63,7 +64,8 @@ def iter_pairs(
     means : mapping, optional
         Values for missing ones; required for ``missing="mean"``.
     on_bad_file : callable, optional
-        Called with the path and the error of a file that cannot be read; without it the error is raised.
+        Called with the path and the error of a file that cannot be read, of which then no rows are given;
+        without it the error is raised.
 
     Returns
     -------
@@ -106,7 +108,8 @@ def iter_all_batches(
         try:
             rows_read = 0
             layout.check_same(column_names(path), where=str(path))
-            for batch in _pairs_of_file(path, label, layout, batch_rows, means):
+            read = iter_batches if on_bad_file is None else _whole_or_nothing
+            for batch in _pairs_of_file(path, label, layout, batch_rows, means, read):
                 layout, rows_read = batch.layout, batch.rows_read
                 yield replace(batch, rows_before=rows_before)
         except FileError as error:
@@ -117,13 +120,18 @@ def iter_all_batches(
 
 
 def _pairs_of_file(
-    path: Path, label: str, layout: Layout, batch_rows: int, means: Mapping[str, Any] | None
+    path: Path,
+    label: str,
+    layout: Layout,
+    batch_rows: int,
+    means: Mapping[str, Any] | None,
+    read: Callable[..., Iterator[Batch]],
 ) -> Iterator[PairsBatch]:
     names = stored_names(layout)
     categories = [name for name in layout.others if name != FILE]
     kept: Columns = {}
     offset = 0
-    for batch in iter_batches(path, names, batch_rows=batch_rows, categories=categories):
+    for batch in read(path, names, batch_rows=batch_rows, categories=categories):
         columns = batch.columns
         if FILE in layout.others:
             columns = {**columns, FILE: np.full(len(batch), label)}
@@ -139,6 +147,18 @@ def _pairs_of_file(
             kept = kept if built.n_rows > start else {}
         read = batch.first_row + len(batch)
         yield PairsBatch(built.pairs, path, built.first, built.last, layout, 0, read)
+
+
+def _whole_or_nothing(path: Path, names: list[str], **how: Any) -> Iterator[Batch]:
+    """The batches of a file; one of several batches is read to its end first, so that a bad file gives no rows."""
+    batches = iter_batches(path, names, **how)
+    first = list(islice(batches, 2))
+    if len(first) < 2:
+        yield from first
+        return
+    for _ in batches:
+        pass
+    yield from iter_batches(path, names, **how)
 
 
 def _next_window(built: Built, layout: Layout, offset: int) -> tuple[int, int]:
