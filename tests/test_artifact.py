@@ -17,11 +17,13 @@ from makers import event_rows
 from torch import nn
 
 import coad
+from coad.data import Layout, read_pairs
 from coad.exceptions import CoadError, FileError, InputError, NotFittedError
 from coad.learned import folder as model_folder
 from coad.learned.estimator import CoAD
 from coad.learned.formats import FORMAT_VERSION
-from coad.workflows.model_folder import load
+from coad.workflows.model_folder import load, load_model, save_model
+from coad.workflows.recipe import Recipe
 
 
 def data() -> tuple[np.ndarray, np.ndarray]:
@@ -157,6 +159,41 @@ def test_facts_of_another_kind_are_a_clear_error(hostile, change):
     """The weights are good here, so that the facts are really read."""
     with pytest.raises(CoadError):
         load(hostile(change))
+
+
+@pytest.mark.parametrize(
+    "net",
+    [
+        {"hidden": [30_000, 30_000]},
+        {"input_shape": [10**9]},
+        {"convs": [{"channels": 10**6, "kernel": 3}], "input_shape": [3, 10**6]},
+        {"convs": [{"channels": 1, "kernel": 3, "stride": 0}], "input_shape": [3, 10]},
+    ],
+    ids=["hidden", "input", "convolution", "stride"],
+)
+def test_a_network_larger_than_its_weights_is_refused_before_memory_is_taken(hostile, monkeypatch, net):
+    def build(*_):
+        raise AssertionError("the network was built")
+
+    monkeypatch.setattr("coad.learned.training.model.StackedNet", build)
+    spec = {"kind": "spec", "input_shape": [3], "convs": [], "hidden": [8, 8]} | net
+    with pytest.raises(FileError, match=r"declares a network of .* weights|ZeroDivision"):
+        load(hostile({"nets": [spec] * 2}))
+
+
+def test_columns_that_the_model_was_not_trained_with_are_refused(tmp_path):
+    s, q = (
+        {f"{side}{i}": column for i, column in enumerate(rows.T)}
+        for side, rows in zip("sq", data(), strict=True)
+    )
+    layout = Layout(s=tuple(s), q=tuple(q))
+    pairs = read_pairs(s | q, layout)
+    model = CoAD(alpha=0.1, n_starts=1, epochs=2, random_state=0).fit(pairs)
+    save_model(model, Recipe(layout), tmp_path / "m")
+    assert load_model(tmp_path / "m")[1].layout == layout
+    save_model(model, Recipe(Layout(s=layout.s[::-1], q=layout.q)), tmp_path / "m")
+    with pytest.raises(FileError, match="names other columns than the model was trained with"):
+        load_model(tmp_path / "m")
 
 
 def test_own_module_is_named_and_must_be_handed_in(tmp_path):

@@ -108,8 +108,8 @@ def iter_all_batches(
         try:
             rows_read = 0
             layout.check_same(column_names(path), where=str(path))
-            read = iter_batches if on_bad_file is None else _whole_or_nothing
-            for batch in _pairs_of_file(path, label, layout, batch_rows, means, read):
+            batches_of = iter_batches if on_bad_file is None else _whole_or_nothing
+            for batch in _pairs_of_file(path, label, layout, batch_rows, means, batches_of):
                 layout, rows_read = batch.layout, batch.rows_read
                 yield replace(batch, rows_before=rows_before)
         except FileError as error:
@@ -125,13 +125,13 @@ def _pairs_of_file(
     layout: Layout,
     batch_rows: int,
     means: Mapping[str, Any] | None,
-    read: Callable[..., Iterator[Batch]],
+    batches_of: Callable[..., Iterator[Batch]],
 ) -> Iterator[PairsBatch]:
     names = stored_names(layout)
     categories = [name for name in layout.others if name != FILE]
     kept: Columns = {}
     offset = 0
-    for batch in read(path, names, batch_rows=batch_rows, categories=categories):
+    for batch in batches_of(path, names, batch_rows=batch_rows, categories=categories):
         columns = batch.columns
         if FILE in layout.others:
             columns = {**columns, FILE: np.full(len(batch), label)}

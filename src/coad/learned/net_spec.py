@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 from coad.exceptions import InputError
@@ -84,6 +85,19 @@ class NetSpec:
         for width in self.hidden:
             sizes.append((width,))
         return sizes
+
+    def n_weights(self, input_shape: Sequence[int], outputs: int = 1) -> int:
+        """The number of weights and biases of a network with so many outputs.
+
+        >>> NetSpec(hidden=(16, 8)).n_weights((5,))
+        241
+        """
+        total, channels = 0, input_shape[0]
+        for conv in self.convs:
+            total += conv.channels * (channels * conv.kernel ** (len(input_shape) - 1) + 1)
+            channels = conv.channels
+        widths = [*(size[0] for size in self.sizes(input_shape)[len(self.convs) :]), outputs]
+        return total + sum((a + 1) * b for a, b in pairwise(widths))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

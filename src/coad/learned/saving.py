@@ -109,8 +109,10 @@ def restore(
         ensemble = [int(seed) for seed in own["ensemble"]]
         scorers = []
         for j, (side, blueprint) in enumerate(zip("sq", model.blueprints_, strict=True)):
+            stored = with_prefix(tensors, f"{i}.{side}.")
+            blueprint.refuse_more_than(stored, len(ensemble), own["columns"][2])
             scorer = Scorer(blueprint.build([0] * len(ensemble), own["columns"][2]), own["columns"][j])
-            scorer.load_state_dict(with_prefix(tensors, f"{i}.{side}."))
+            scorer.load_state_dict(stored)
             scorers.append(scorer.eval())
         beta = float(from_json(own["beta"]))
         model.fitted_[beta] = Fitted(

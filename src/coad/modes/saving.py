@@ -14,7 +14,7 @@ import torch
 from coad.learned.folder import blueprints_of, write_folder
 from coad.learned.scaling import Scaler
 from coad.learned.training.duo import Duo
-from coad.learned.training.model import Blueprint
+from coad.learned.training.model import Blueprint, with_prefix
 from coad.modes.catalogue import Mode, ModeTable
 from coad.modes.coordinates import Coordinates
 from coad.modes.residuals import ResidualModel
@@ -148,10 +148,11 @@ def _restored_networks(
     tensors: dict[str, torch.Tensor],
     start: str,
 ) -> Duo:
-    mode = tensors.get(f"{start}mode")
-    if mode is None:
-        duo = build(blueprints, list(range(members)), outputs)
-    else:
-        duo = build(blueprints, list(range(members)), len(mode), mode=mode.numpy())
-    duo.load_state_dict({k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)})
+    stored = with_prefix(tensors, start)
+    mode = stored.get("mode")
+    outputs = outputs if mode is None else len(mode)
+    for blueprint in blueprints:
+        blueprint.refuse_more_than(stored, members, outputs)
+    duo = build(blueprints, list(range(members)), outputs, mode=None if mode is None else mode.numpy())
+    duo.load_state_dict(stored)
     return duo.eval()

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coad.data.columns import quoted
 from coad.exceptions import CoadError, FileError, InputError
 from coad.workflows.recipe import Recipe
 
@@ -54,7 +55,15 @@ def load(folder: str | Path, nets: Any = None) -> CoAD | CoincidenceModes:
             )
     except CoadError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        RuntimeError,
+        MemoryError,
+    ) as error:
         raise FileError(f"{folder} does not hold a model that coad can read ({error!r})") from error
     model.layout_ = stored.layout
     return model
@@ -100,11 +109,15 @@ def load_model(folder: Path) -> tuple[CoAD, Recipe]:
         values = json.loads(model.layout_)
         if values["format"] != "coad layout":
             raise ValueError("unknown format")
-        return model, Recipe.from_dict(values)
+        recipe = Recipe.from_dict(values)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, InputError):
             raise FileError(f"{path} does not describe a layout: {error}") from error
         raise FileError(f"{path} is truncated or was changed ({error})") from error
+    for names, trained in ((recipe.layout.s, model.names_s_), (recipe.layout.q, model.names_q_)):
+        if trained is not None and len(trained) == len(names) and trained != tuple(names):
+            raise FileError(f"{path} names other columns than the model was trained with: {quoted(trained)}")
+    return model, recipe
 
 
 def load_detector(folder: Path) -> tuple[CoAD, Recipe]:

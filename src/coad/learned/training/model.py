@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from coad._typing import BoolArray, FloatArray
-from coad.exceptions import InputError
+from coad.exceptions import FileError, InputError
 from coad.learned.net_spec import NetSpec
 from coad.learned.nets import LoopedNet, NormalisedHead, StackedNet
 from coad.learned.scaling import Scaler
@@ -36,6 +36,17 @@ class Blueprint:
         with torch.no_grad():
             net.eval()(torch.zeros(2, *self.input_shape))
         return net.train()
+
+    def refuse_more_than(self, tensors: dict[str, Tensor], members: int, outputs: int) -> None:
+        """Refuse a network of more weights than were stored, before memory is taken for it."""
+        stored = sum(tensor.numel() for tensor in tensors.values())
+        declared = 0
+        if isinstance(self.source, NetSpec):
+            declared = members * self.source.n_weights(self.input_shape, outputs)
+        if declared > stored:
+            raise FileError(
+                f"the model declares a network of {declared:,} weights, but holds only {stored:,}"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; of a module of the user only the name."""
