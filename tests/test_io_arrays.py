@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+
 import h5py
 import numpy as np
 import pytest
@@ -80,6 +83,37 @@ class Bomb:
 
     def __reduce__(self):
         return (setattr, (Bomb, "exploded", True))
+
+
+def npy_header(shape):
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["npz", "compressed npz", "h5", "chunked h5"])
+def test_files_that_declare_a_trillion_values_are_refused_before_memory_is_taken(tmp_path, run_coad, kind):
+    path = tmp_path / f"big.{kind.split()[-1]}"
+    if kind == "npz":
+        with zipfile.ZipFile(path, "w") as file:
+            for name in ("a", "b"):
+                file.writestr(f"{name}.npy", npy_header((10**12,)) + b"\0" * 100)
+    elif kind == "compressed npz":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+            for name in ("a", "b"):
+                with file.open(f"{name}.npy", "w", force_zip64=True) as part:
+                    part.write(npy_header((2**24,)))
+                    for _ in range(2**7):
+                        part.write(bytes(2**20))
+    else:
+        with h5py.File(path, "w") as file:
+            for name in ("a", "b"):
+                file.create_dataset(name, (10**12,), "f8", chunks=(1000,) if "chunked" in kind else None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("coad.data.memory.free_memory", lambda: 1e8)
+        code, _, errors = run_coad("thresholds", path, "--s", "a", "--q", "b")
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert "declares" in errors or "GB of memory" in errors
 
 
 def test_pickled_objects_are_never_loaded(tmp_path):

@@ -16,7 +16,9 @@ import pytest
 
 import coad
 from coad.data import find_files, iter_columns, read_columns, select_columns
+from coad.data.memory import text_size
 from coad.data.paths import file_kind
+from coad.data.tables import table_bytes
 from coad.exceptions import FileError, InputError
 
 SOURCE = str(Path(coad.__file__).parents[1])
@@ -131,6 +133,33 @@ def test_a_rare_spelling_of_missing_far_down_is_missing(tmp_path):
         assert sum(len(part["a"]) for part in parts) == 1_200_002
         np.testing.assert_array_equal(parts[-1]["a"][-3:], [1, np.nan, 7])
         assert parts[-1]["run"][-3:].tolist() == [2, 3, 3]
+
+
+def test_sizes_are_those_after_decompression(tmp_path, monkeypatch, run_coad):
+    path = tmp_path / "small.csv.gz"
+    with gzip.open(path, "wb") as file:
+        file.write(b"a,b\n" + b"0,1\n1,0\n" * 400_000)
+    assert path.stat().st_size < 20_000
+    assert table_bytes(path, 2) == pytest.approx(16 * 800_000, rel=0.01)
+    assert text_size(path) == 4 + 8 * 400_000
+    code, text, errors = run_coad("thresholds", path, "--s", "a", "--q", "b", "--max-rows", 500_000)
+    assert code == 0, errors
+    assert "read in" in text, "more rows than are held at once"
+    monkeypatch.setattr("coad.data.memory.free_memory", lambda: 20e6)
+    with pytest.raises(InputError, match=r"small\.csv\.gz' needs 0\.0 GB of memory"):
+        read_columns(path, ["a", "b"])
+    assert sum(len(batch["a"]) for batch in iter_columns(path, ["a", "b"])) == 800_000
+
+
+def test_not_enough_memory_is_one_line(monkeypatch, tmp_path, run_coad):
+    path = saved(tmp_path, "csv", table())
+
+    def full(*_, **__):
+        raise MemoryError("Unable to allocate 7.28 TiB")
+
+    monkeypatch.setattr("coad.thresholds.selection.select_thresholds", full)
+    code, _, errors = run_coad("thresholds", path, "--s", "a", "--q", "b")
+    assert (code, errors) == (2, "coad: there is not enough memory for this (Unable to allocate 7.28 TiB)\n")
 
 
 def test_fractions_after_a_million_whole_numbers_are_read(tmp_path):

@@ -59,6 +59,9 @@ def main() -> None:
             raise
         sys.stderr.write(f"coad: {missing}\n")
         sys.exit(2)
+    except MemoryError as error:
+        sys.stderr.write(f"coad: there is not enough memory for this ({error})\n")
+        sys.exit(2)
     except BrokenPipeError:  # the reader of our output has gone away
         sys.stderr.close()
         sys.exit(1)

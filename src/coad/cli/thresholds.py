@@ -126,6 +126,7 @@ def thresholds(
 
 def _longer_than(path: Path, max_rows: int, column: str) -> bool:
     """Whether the table has more than ``max_rows`` rows; reads at most one column to find out."""
+    from coad.data.memory import text_size
     from coad.data.paths import find_files
     from coad.data.tables import iter_columns
     from coad.workflows.scoring import Source
@@ -133,7 +134,7 @@ def _longer_than(path: Path, max_rows: int, column: str) -> bool:
     known = total_rows(Source(path))
     if known is not None:
         return known > max_rows
-    if sum(one.stat().st_size for one in find_files(path)) <= 2 * max_rows:
+    if sum(text_size(one, 2 * max_rows) for one in find_files(path)) <= 2 * max_rows:
         return False  # a row takes at least two bytes
     seen = 0
     for batch in iter_columns(path, [column], categories=[column]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zipfile
 import zlib
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from coad.data.columns import check_columns
 from coad.data.matlab import read_mat
+from coad.data.memory import WHOLE, refuse_too_large
 from coad.data.paths import check_not_empty, file_kind
 from coad.exceptions import FileError, InputError
 
@@ -56,9 +58,27 @@ def array_batches(
     with _reading(path), _opened(path, list(dict.fromkeys(base for base, _ in bases.values()))) as arrays:
         n = _common_length({base: arrays[base].shape for base, _ in bases.values()}, path)
         step = batch_rows or max(n, 1)
+        refuse_too_large(
+            sum(_row_bytes(array) * min(step, n) for array in arrays.values()),
+            f"the file {str(path)!r}",
+            WHOLE,
+        )
         for start in range(0, n, step):
             pieces = {base: _plain(arrays[base][start : start + step], base, path) for base in arrays}
             yield start, {name: _cut(pieces[base], part, name) for name, (base, part) in bases.items()}
+
+
+def array_bytes(path: Path) -> float:
+    """The bytes of all arrays of a file once they are read."""
+    check_not_empty(path)
+    with _reading(path):
+        if file_kind(path) == "npz":
+            with zipfile.ZipFile(path) as members:
+                return float(sum(member.file_size for member in members.infolist()))
+        if file_kind(path) == "hdf5":
+            with _open_hdf5(path) as file:
+                return float(sum(_row_bytes(array) * array.shape[0] for array in _datasets(file).values()))
+    return float(path.stat().st_size)
 
 
 def is_part(pattern: str, names: Sequence[str]) -> bool:
@@ -117,14 +137,55 @@ def _opened(path: Path, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     kind = file_kind(path)
     if kind == "npz":
         with np.load(path, allow_pickle=False) as file:
+            _check_members(file.zip, names, path)
             yield {name: file[name] for name in names}
     elif kind == "hdf5":
         with _open_hdf5(path) as file:
-            found = _datasets(file)
-            yield {name: found[name] for name in names}
+            found = {name: _datasets(file)[name] for name in names}
+            for name, array in found.items():
+                _check_stored(array, name, path)
+            yield found
     else:
         found = read_mat(path)
         yield {name: found[name] for name in names}
+
+
+def _check_members(members: zipfile.ZipFile, names: Sequence[str], path: Path) -> None:
+    """Refuse arrays that declare more values than the file holds, or than fit into memory, before they are read."""
+    total = 0
+    for name in names:
+        if f"{name}.npy" not in members.namelist():
+            raise FileError(f"cannot read {str(path)!r}: {name!r} is not an array")
+        held = members.getinfo(f"{name}.npy").file_size
+        with members.open(f"{name}.npy") as stream:
+            version = np.lib.format.read_magic(stream)
+            header = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
+            shape, _, dtype = header(stream)
+        declared = math.prod(shape) * dtype.itemsize
+        if declared > held:
+            raise FileError(
+                f"cannot read {str(path)!r}: {name!r} declares {declared:,} bytes and holds {held:,}"
+            )
+        total += held
+    refuse_too_large(total, f"the file {str(path)!r}", "store it as Parquet or HDF5")
+
+
+def _check_stored(array: Any, name: str, path: Path) -> None:
+    """Refuse a dataset of HDF5 that declares values which were never written."""
+    dataset = getattr(array, "dataset", array)
+    held = dataset.id.get_storage_size()
+    if dataset.size and (not held or (dataset.chunks is None and held < dataset.nbytes)):
+        raise FileError(
+            f"cannot read {str(path)!r}: {name!r} declares {dataset.size:,} values, and not all of them were written"
+        )
+
+
+def _row_bytes(array: Any) -> float:
+    return float(math.prod(array.shape[1:]) * array.dtype.itemsize)
 
 
 def _open_hdf5(path: Path) -> Any:

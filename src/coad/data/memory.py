@@ -1,14 +1,21 @@
-"""How much memory is free, and refusing what does not fit before any of it is taken."""
+"""How much memory is free, how long a compressed text is, and refusing what does not fit before any of it is taken."""
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
+from coad.data.paths import COMPRESSED
 from coad.exceptions import InputError
 
 #: What is kept as a whole may take this share of the free memory, because the next step makes a copy of it.
 _SHARE = 0.5
+#: What to do about a file that is too large to be read as a whole.
+WHOLE = (
+    "give fewer rows at a time, or avoid what needs all rows at once "
+    "(--missing interpolate, two sources, --out-of-core never)"
+)
 
 
 def free_memory() -> float:
@@ -36,3 +43,19 @@ def refuse_too_large(size: float, what: str, advice: str) -> None:
         raise InputError(
             f"{what} needs {size / 1e9:,.1f} GB of memory, and {free / 1e9:,.1f} GB are free; {advice}"
         )
+
+
+def text_size(path: Path, limit: float = math.inf) -> int:
+    """The bytes of a text, counted after decompression until there are more than ``limit``."""
+    import pyarrow as pa
+
+    if path.suffix.lower() not in COMPRESSED:
+        return path.stat().st_size
+    total = 0
+    try:
+        with pa.input_stream(str(path), compression="detect") as stream:
+            while total <= limit and (block := stream.read(1 << 20)):
+                total += len(block)
+    except (pa.ArrowException, OSError):
+        pass  # a truncated file is reported when it is read
+    return total

@@ -34,7 +34,8 @@ KINDS = {
 #: The formats that are tables.
 TABLE_KINDS = ("csv", "parquet", "arrow", "excel")
 
-_COMPRESSED = (".gz", ".bz2", ".zst")
+#: Suffixes of compressed text.
+COMPRESSED = (".gz", ".bz2", ".zst")
 _MAGIC = {
     b"PAR1": "parquet",
     b"ARROW1": "arrow",
@@ -100,7 +101,7 @@ def file_kind(path: PathLike) -> str:
     """
     path = Path(path)
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSED:
+    if suffixes and suffixes[-1] in COMPRESSED:
         suffixes.pop()
     if suffixes and suffixes[-1] in KINDS:
         return KINDS[suffixes[-1]]
@@ -129,7 +130,7 @@ def _is_data(path: Path, root: Path) -> bool:
     if any(part.startswith((".", "_", "~$")) for part in path.relative_to(root).parts):
         return False
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSED:
+    if suffixes and suffixes[-1] in COMPRESSED:
         suffixes.pop()
     return bool(suffixes) and suffixes[-1] in KINDS
 

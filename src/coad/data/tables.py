@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from coad.data.arrays import array_batches, array_names, numeric_arrays
+from coad.data.arrays import array_batches, array_bytes, array_names, numeric_arrays
 from coad.data.arrow import read_schema, row_batches, text_batches
 from coad.data.columns import check_columns
+from coad.data.memory import WHOLE, refuse_too_large, text_size
 from coad.data.numbers import holds_numbers, to_array, to_floats
 from coad.data.paths import TABLE_KINDS, PathLike, file_kind, find_files
 from coad.exceptions import FileError, InputError
@@ -167,6 +169,8 @@ def _batches_of_file(
             )
         return
     check_columns(column_names(path), columns, where=where)
+    if batch_rows is None:
+        refuse_too_large(table_bytes(path, len(columns)), f"the table {where!r}", WHOLE)
     numeric = [name for name in columns if name not in categories]
     first_row = 0
 
@@ -201,6 +205,24 @@ def _batches_of_file(
         raise InputError(
             f"{where!r} has a column of mixed types ({error}); quote its values or store it as Parquet"
         ) from error
+
+
+def table_bytes(path: Path, n_columns: int) -> float:
+    """About how many bytes some columns take in memory; a compressed text is read through for it."""
+    kind = file_kind(path)
+    if kind not in TABLE_KINDS:
+        return array_bytes(path)
+    try:
+        if kind == "parquet":
+            return 8.0 * n_columns * int(pq.read_metadata(path).num_rows)
+        if kind == "csv":
+            with pa.input_stream(str(path), compression="detect") as stream:
+                start = stream.read(1 << 16)
+            lines = text_size(path) * max(start.count(b"\n"), 1) / max(len(start), 1)
+            return 8.0 * n_columns * float(lines)
+    except (pa.ArrowException, OSError):
+        pass  # reported when the file is read
+    return float(path.stat().st_size)
 
 
 def _numbers(array: NDArray[Any], name: str, where: str) -> NDArray[Any]:

@@ -16,7 +16,7 @@ from coad._typing import FloatArray
 from coad.data.layout import FILE, Layout
 from coad.data.memory import free_memory
 from coad.data.pairs import Pairs
-from coad.data.paths import file_kind, find_files
+from coad.data.paths import find_files
 from coad.exceptions import FileError, InputError
 from coad.workflows.evaluating import Judgement, judge, overlapping
 from coad.workflows.model_folder import check_target, save_model
@@ -280,19 +280,10 @@ def _candidates(
 def _bytes(files: list[Path], layout: Layout) -> float:
     """Estimated size of the pairs in memory."""
     from coad.data.read import resolve_by_files
+    from coad.data.tables import table_bytes
 
     columns = len(resolve_by_files(files, layout, None).signals)
-    size = 0.0
-    for path in files:
-        if file_kind(path) == "parquet":
-            import pyarrow.parquet as pq
-
-            try:
-                size += 8.0 * columns * pq.read_metadata(path).num_rows
-                continue
-            except (OSError, ValueError):
-                pass  # reported when the file is read
-        size += path.stat().st_size
+    size = sum(table_bytes(path, columns) for path in files)
     if isinstance(layout.window, int) and isinstance(layout.stride, int):
         size *= max(1.0, layout.window / layout.stride)
     return size
