@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from coad.research.datasets.synthetic import synthetic_outliers
@@ -192,6 +194,15 @@ def test_an_error_ends_the_process_with_exit_code_2_and_one_line(tmp_path):
     assert run.returncode == 2
     assert "absent.csv" in run.stderr
     assert len(run.stderr.strip().splitlines()) == 1
+
+
+def test_lists_are_no_scores_and_no_contexts(tmp_path, run_coad):
+    path = tmp_path / "lists.parquet"
+    pq.write_table(pa.table({"a": np.arange(50.0), "b": np.arange(50.0), "z": [[1.0, 2.0]] * 50}), path)
+    for more in (("--q", "z"), ("--q", "b", "--context", "z"), ("--q", "z", "--max-rows", 10)):
+        code, _, errors = run_coad("thresholds", path, "--s", "a", *more)
+        assert (code, len(errors.splitlines())) == (2, 1)
+        assert "'z' has 2 values per row" in errors
 
 
 def test_rows_without_a_score_can_be_dropped(tmp_path, scores, run_coad):

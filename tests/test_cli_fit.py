@@ -307,6 +307,26 @@ BAD_FIT = {
     "mixed types": (("--s", "motor_*", "--q", "mixed"), "'mixed'"),
     "missing values": (("--s", "motor_*", "--q", "gaps"), "--missing"),
     "constant input": (("--s", "motor_*", "--q", "flat"), "constant"),
+    "window without end": (
+        ("--s", "motor_*", "--q", "vib_*", "--time", "t", "--window", "1e400s"),
+        "292 years",
+    ),
+    "window of 20 digits": (("--s", "motor_*", "--q", "vib_*", "--window", "9" * 20), "at most"),
+    "stride of 400 digits": (
+        ("--s", "motor_*", "--q", "vib_*", "--window", 4, "--stride", "9" * 400),
+        "at most",
+    ),
+    "gap without end": (
+        ("--s", "motor_*", "--q", "vib_*", "--time", "t", "--max-gap", "1e400s", "--window", 4),
+        "292",
+    ),
+    "times that stand still": (
+        ("--s", "motor_*", "--q", "vib_*", "--time", "flat", "--window", "50ms"),
+        "step is 0",
+    ),
+    "lists of words": (("--s", "motor_*", "--q", "words"), "lists that are not of numbers"),
+    "lists as context": (("--s", "motor_*", "--q", "vib_*", "--context", "words"), "one value per row"),
+    "a seed of 20 digits": (("--s", "motor_*", "--q", "vib_*", "--seed", 2**64), "random_state"),
 }
 
 
@@ -318,6 +338,7 @@ def test_what_a_user_gets_wrong_is_one_line_and_no_model(run_coad, tmp_path, cas
         "mixed": [str(value) for value in range(299)] + ["oops"],
         "gaps": [None if row % 50 == 7 else float(row) for row in range(300)],
         "flat": np.ones(300),
+        "words": [["a", "b"]] * 300,
     }
     write_parquet(tmp_path / "plant.parquet", columns)
     arguments, words = BAD_FIT[case]
@@ -328,6 +349,58 @@ def test_what_a_user_gets_wrong_is_one_line_and_no_model(run_coad, tmp_path, cas
     assert words in errors
     assert len(errors.strip().splitlines()) == 1, errors
     assert {one.name for one in tmp_path.iterdir()} == {"plant.parquet"}
+
+
+@pytest.mark.parametrize("length", [250, 300])
+def test_a_name_that_is_too_long_is_refused_before_any_work(run_coad, home, tmp_path, length):
+    name, table, model = tmp_path / ("x" * length), home / "plant.parquet", home / "model"
+    for arguments in (
+        ("fit", table, "--s", "motor_*", "--q", "vib_*", "--out", name),
+        ("fit", tmp_path / ("x" * 300), "--s", "motor_*", "--q", "vib_*"),
+        ("score", model, table, "--out", f"{name}.csv"),
+        ("score", tmp_path / ("x" * 300), table),
+        ("report", model, table, "--out", f"{name}.html"),
+        ("thresholds", table, "--s", "motor_a", "--q", "vib_x", "--out", f"{name}.csv"),
+    ):
+        code, _, errors = run_coad(*arguments)
+        assert (code, len(errors.splitlines())) == (2, 1), errors
+        assert "too long" in errors
+
+
+def test_a_table_without_rows_is_one_line(run_coad, home, tmp_path):
+    path = tmp_path / "head.parquet"
+    write_parquet(path, {name: values[:0] for name, values in plant(10).items()})
+    inputs = ("--s", "motor_*", "--out", tmp_path / "m")
+    for arguments in (
+        ("fit", path, "--q", "vib_*", *inputs),
+        ("fit", path, "--q", "auto", *inputs),
+        ("fit", path, "--q", "vib_*", "--out-of-core", "always", *inputs),
+        ("score", home / "model", path, "--out", tmp_path / "s.csv"),
+        ("evaluate", home / "model", path),
+        ("thresholds", path, "--s", "motor_a", "--q", "vib_x"),
+    ):
+        code, _, errors = run_coad(*arguments)
+        assert (code, len(errors.splitlines())) == (2, 1), errors
+
+
+@pytest.mark.parametrize("use", ["input", "context", "group", "nothing"])
+@pytest.mark.parametrize("more", [(), ("--out-of-core", "always", "--window", 2)])
+def test_a_column_may_be_called_file(run_coad, tmp_path, use, more):
+    columns = plant(300)
+    columns["file"] = np.repeat(np.arange(20.0), 15) + (
+        np.random.default_rng(0).random(300) if use == "input" else 0
+    )
+    write_parquet(tmp_path / "plant.parquet", columns)
+    named = ("--s", "motor_*,file" if use == "input" else "motor_*", "--q", "vib_*")
+    named += (f"--{use}", "file") if use in ("context", "group") else ()
+    code, text, errors = run_coad(
+        "fit", tmp_path / "plant.parquet", *named, *more, "--out", tmp_path / "m", *QUICK
+    )
+    assert code == 0, errors
+    assert use != "context" or "20 regimes" in text
+    scores = ("--out", tmp_path / "s.csv")
+    code, _, errors = run_coad("score", tmp_path / "m", tmp_path / "plant.parquet", *scores)
+    assert code == 0, errors
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,7 @@ def thresholds(
         _in_passes(file, s, q, regime, missing.value, settings, output, as_json, max_rows)
         return
     columns = read_columns(file, [s, q, *regime], categories=regime)
+    _refuse_lists(columns)
     score_s, score_q = columns[s], columns[q]
     names = (f"column {s!r}", f"column {q!r}")
     keep = finite_rows(score_s, score_q, missing.value, names, "pass --missing drop to leave those rows out")
@@ -122,6 +123,14 @@ def thresholds(
         _show(result, s, q, dropped)
         if output is not None:
             out(f"flags written to {output}")
+
+
+def _refuse_lists(columns: dict[str, Any]) -> None:
+    for name, values in columns.items():
+        if values.ndim > 1:
+            raise InputError(
+                f"column {name!r} has {values[0].size:,} values per row; a score or context has one"
+            )
 
 
 def _longer_than(path: Path, max_rows: int, column: str) -> bool:
@@ -168,6 +177,7 @@ def _in_passes(
             nonlocal rows, passes, before
             rows, passes = 0, passes + 1
             for batch in iter_columns(file, [s, q, *regime], 262_144, categories=regime):
+                _refuse_lists(batch)
                 rows += len(batch[s])
                 advance(before + rows)
                 yield batch[s], batch[q], [batch[name] for name in regime] or None

@@ -15,6 +15,7 @@ from coad.exceptions import FileError
 
 def check_writable(path: Path) -> Path:
     """Check before any work is done that a file can be written."""
+    check_name(path.with_name(f".{path.name}.{'x' * 8}{path.suffix}"))  # that of the draft, which is longer
     if path.is_dir():
         raise FileError(f"{path} is a folder; name a file in it")
     if path.exists() and not path.is_file():
@@ -25,6 +26,17 @@ def check_writable(path: Path) -> Path:
     if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise FileError(f"cannot write {path}: permission denied")
     return path
+
+
+def check_name(path: Path) -> None:
+    """Refuse a name that the system does not take: too long, or in a folder that cannot be searched."""
+    try:
+        path.exists()
+    except (OSError, ValueError) as error:
+        shown = str(path) if len(str(path)) <= 60 else f"...{str(path)[-57:]}"
+        raise FileError(
+            f"{shown!r} is no name for a file: {getattr(error, 'strerror', None) or error}"
+        ) from error
 
 
 @contextmanager

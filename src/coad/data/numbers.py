@@ -39,6 +39,8 @@ def to_floats(column: Any, name: str, *, first_row: int = 0, where: str = "") ->
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _floats_from_text(column, name, first_row, where)
     if _is_list(kind):
+        if not holds_numbers(kind):
+            raise InputError(f"column {name!r}{_in(where)} holds lists that are not of numbers")
         return _rows_of_equal_length(column, name, where)
     if not _is_number_like(kind):
         raise InputError(f"column {name!r}{_in(where)} holds {_plain_name(kind)}, not numbers")

@@ -8,6 +8,7 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Union
 
+from coad.data.atomic import check_name
 from coad.exceptions import FileError
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -73,6 +74,7 @@ def find_files(source: PathLike | Iterable[PathLike]) -> list[Path]:
         return list(dict.fromkeys(found))
     text = os.fspath(source)
     path = Path(text).expanduser()
+    check_name(path)
     if path.is_file():
         return [path]
     if path.is_dir():

@@ -157,8 +157,8 @@ def read_all(
     files: Sequence[Path], layout: Layout, note: Callable[[Path, FileError], None]
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
     """Read all columns of the layout, and number the file of each row."""
-    names = stored_names(layout)
-    categories = [name for name in layout.others if name != FILE or name in names]
+    names = stored_names(layout, first_names(files, note)[1])
+    categories = [name for name in layout.others if name in names]
     parts: list[dict[str, NDArray[Any]]] = []
     numbers: list[NDArray[np.int64]] = []
     for number, path in enumerate(files):
@@ -181,23 +181,30 @@ def read_all(
     return columns, number_of_row
 
 
-def stored_names(layout: Layout) -> list[str]:
-    """The columns to read; ``file`` is not a column."""
-    return [name for name in dict.fromkeys([*layout.signals, *layout.others]) if name != FILE]
+def stored_names(layout: Layout, names: Sequence[str]) -> list[str]:
+    """The columns to read; ``file`` is one only if the file has a column of this name."""
+    wanted = dict.fromkeys([*layout.signals, *layout.others])
+    return [name for name in wanted if name != FILE or FILE in names]
 
 
 def resolve_by_files(
     files: Sequence[Path], layout: Layout, on_bad_file: Callable[[Path, FileError], None] | None
 ) -> Layout:
     """Resolve the layout with the columns of the first file that can be opened."""
+    path, names = first_names(files, on_bad_file)
+    return layout.resolved(names, where=str(path))
+
+
+def first_names(
+    files: Sequence[Path], on_bad_file: Callable[[Path, FileError], None] | None
+) -> tuple[Path, list[str]]:
+    """The first file that can be opened, and its columns."""
     for path in files:
         try:
-            names = column_names(path)
+            return path, column_names(path)
         except FileError:
             if on_bad_file is None:
                 raise
-            continue
-        return layout.resolved(names, where=str(path))
     raise FileError(f"none of the {len(files):,} files can be read")
 
 

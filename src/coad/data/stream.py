@@ -127,13 +127,13 @@ def _pairs_of_file(
     means: Mapping[str, Any] | None,
     batches_of: Callable[..., Iterator[Batch]],
 ) -> Iterator[PairsBatch]:
-    names = stored_names(layout)
-    categories = [name for name in layout.others if name != FILE]
+    names = stored_names(layout, column_names(path))
+    categories = [name for name in layout.others if name in names]
     kept: Columns = {}
     offset = 0
     for batch in batches_of(path, names, batch_rows=batch_rows, categories=categories):
         columns = batch.columns
-        if FILE in layout.others:
+        if FILE in layout.others and FILE not in names:
             columns = {**columns, FILE: np.full(len(batch), label)}
         if kept:
             columns = {name: joined_parts([kept[name], column], name) for name, column in columns.items()}

@@ -33,6 +33,7 @@ _UNITS_NS = {
 
 #: Epoch times between 1990 and 2100; the ranges of the units do not overlap.
 _EPOCH_START, _EPOCH_END = 631_152_000, 4_102_444_800
+_MOST_ROWS = 10**12  # of a window: longer than any table, and small enough for the arithmetic of rows
 _NAT = np.iinfo(np.int64).min  # how NumPy stores a missing time
 _EPOCH_SCALES = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -111,18 +112,18 @@ def parse_duration(value: Duration, *, name: str = "duration") -> np.timedelta64
     (np.timedelta64(250000000,'ns'), np.timedelta64(600000000000,'ns'))
     """
     if isinstance(value, np.timedelta64):
-        nanoseconds = int(value.astype("timedelta64[ns]").astype(np.int64))
+        nanoseconds = float(value.astype("timedelta64[ns]").astype(np.int64))
     else:
         match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*([a-zA-Zµμ]*)\s*", str(value))
         scale = _UNITS_NS.get(match[2] or "s") if match else None
         if match is None or scale is None:
             raise InputError(f"{name} {value!r} is not a duration; write it like 250ms, 1.5s, 10min or 2h")
-        nanoseconds = round(float(match[1]) * scale)
-    if nanoseconds <= 0:
-        raise InputError(f"{name} must be positive, not {value!r}")
+        nanoseconds = float(match[1]) * scale
     if nanoseconds >= 2**63:
-        raise InputError(f"{name} {value!r} is longer than 292 years, the limit of nanosecond times")
-    return np.timedelta64(nanoseconds, "ns")
+        raise InputError(f"{name} {_short(value)} is longer than 292 years, the limit of nanosecond times")
+    if round(nanoseconds) <= 0:
+        raise InputError(f"{name} must be positive, not {value!r}")
+    return np.timedelta64(round(nanoseconds), "ns")
 
 
 def parse_length(value: Duration, *, name: str = "window") -> int | np.timedelta64:
@@ -135,12 +136,18 @@ def parse_length(value: Duration, *, name: str = "window") -> int | np.timedelta
         return parse_duration(value, name=name)
     text = str(value).strip()
     if re.fullmatch(r"-?[0-9]+(\.0*)?", text):
-        if float(text) < 1:
-            raise InputError(f"{name} must be at least 1 row, not {text}")
-        return int(float(text))
+        rows = float(text)
+        if not 1 <= rows <= _MOST_ROWS:
+            raise InputError(f"{name} must be at least 1 row and at most {_MOST_ROWS:,}, not {_short(text)}")
+        return int(rows)
     if re.fullmatch(r"-?[0-9.]+", text):
         raise InputError(f"{name} must be a whole number of rows or a duration like 250ms, not {text}")
     return parse_duration(text, name=name)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 30 else f"{text[:20]}...'"
 
 
 def format_duration(value: np.timedelta64 | float) -> str:

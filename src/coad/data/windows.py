@@ -231,8 +231,13 @@ def in_samples(
         raise InputError(
             f"{name} {length!r} is a duration, but a single row has no time step; give a number of rows"
         )
+    if not in_seconds(np.asarray([step]))[0] > 0:
+        raise InputError(
+            f"{name} {length!r} is a duration, but most times are repeated, so the time step is 0; sort the rows by "
+            "time, or give a number of rows"
+        )
     ratio = float(in_seconds(np.asarray([parsed]))[0] / in_seconds(np.asarray([step]))[0])
-    samples = round(ratio)
+    samples = round(min(ratio, 1e12))
     if samples < 1:
         raise InputError(f"{name} {length!r} is shorter than one time step ({format_duration(step)})")
     return samples

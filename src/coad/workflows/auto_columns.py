@@ -79,6 +79,8 @@ def _signals(path: Path, names: list[str]) -> tuple[str, ...]:
         parts.append(batch)
         if sum(len(part[names[0]]) for part in parts) >= _SAMPLE:
             break
+    if not parts:
+        raise InputError(f"{str(path)!r} has no rows")
     return tuple(name for name in names if _is_signal(np.concatenate([part[name] for part in parts])))
 
 

@@ -257,6 +257,7 @@ def _candidates(
         files = find_files(source.files or [])
         taken = {*layout.signals, *layout.others, label}
         names = [name for name in column_names(files[0]) if name not in taken][:_MOST_CANDIDATES]
+        labelled = FILE not in column_names(files[0])  # otherwise it is a column like others
         parts: dict[str, list[NDArray[Any]]] = {name: [] for name in (*names, FILE)}
         labels = dict(zip(files, file_labels(files), strict=True))
         usable = set(names)
@@ -266,8 +267,9 @@ def _candidates(
             for batch in iter_batches(path, here or layout.signals[:1], categories=here):
                 for name in here:
                     parts[name].append(batch.columns[name])
-                parts[FILE].append(np.full(len(batch), labels[path]))
-        if len(files) > 1 and FILE not in taken:
+                if labelled:
+                    parts[FILE].append(np.full(len(batch), labels[path]))
+        if len(files) > 1 and labelled and FILE not in taken:
             usable.add(FILE)
         found = {name: joined_parts(parts[name], name) for name in (*names, FILE) if name in usable}
         windows = data.pairs.windows

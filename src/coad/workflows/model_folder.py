@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coad.data.atomic import check_name
 from coad.data.columns import quoted
 from coad.exceptions import CoadError, FileError, InputError
 from coad.workflows.recipe import Recipe
@@ -72,6 +73,7 @@ def load(folder: str | Path, nets: Any = None) -> CoAD | CoincidenceModes:
 def check_target(folder: Path) -> Path:
     """Check before training that the folder can be written and holds nothing but a model."""
     folder = folder.absolute()
+    check_name(folder.with_name(f".{folder.name}.draft.{os.getpid()}"))
     if folder.is_dir():
         if any(folder.iterdir()) and not (folder / _MODEL).is_file():
             raise FileError(f"{folder} exists and is not a model folder; choose another --out, or delete it")
@@ -95,6 +97,7 @@ def save_model(model: CoAD, recipe: Recipe, folder: Path) -> None:
 
 def load_model(folder: Path) -> tuple[CoAD, Recipe]:
     """Load a model and its recipe."""
+    check_name(folder)
     if not folder.is_dir():
         what = "is not a folder" if folder.exists() else "does not exist"
         raise FileError(f"{folder} {what}; name the folder that coad fit wrote")

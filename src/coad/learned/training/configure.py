@@ -182,8 +182,8 @@ def seed_of(random_state: Any) -> int:
         return int(np.random.default_rng().integers(2**31))
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31))
-    if isinstance(random_state, (int, np.integer)) and random_state >= 0:
+    if isinstance(random_state, (int, np.integer)) and 0 <= random_state < 2**62:
         return int(random_state)
     raise InputError(
-        f"random_state must be None, an integer of 0 or more, or a Generator, not {random_state!r}"
+        f"random_state must be None, an integer from 0 to 2**62, or a Generator, not {random_state!r}"
     )
