@@ -180,6 +180,30 @@ def test_two_variables_keep_the_name_of_the_struct(tmp_path):
     assert column_names(path) == ["mill.case", "mill.VB", "mill.signal", "speed"]
 
 
+def test_a_crash_of_the_reader_of_matlab_files_is_one_line(tmp_path, monkeypatch, run_coad):
+    path = saved(tmp_path, "mat")
+    monkeypatch.setattr("coad.data.matlab._CHILD", "import os; os.abort()")
+    code, _, errors = run_coad("thresholds", path, "--s", "PS1[0]", "--q", "PS2[0]")
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert "it is damaged; the reader ended with -6" in errors
+
+
+def test_a_matlab_file_larger_than_memory_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "zeros.mat"
+    savemat(path, {"x": np.zeros(2**25)}, do_compression=True)
+    assert path.stat().st_size < 1_000_000
+    limited = "import sys, coad.data.matlab as m; m.free_memory = lambda: 4e8; m.child(*sys.argv[1:])"
+    monkeypatch.setattr("coad.data.matlab._CHILD", limited)
+    with pytest.raises(FileError, match="more than half of the free memory"):
+        read_columns(path, ["x"])
+
+
+def test_columns_of_a_matlab_file_can_be_changed_without_changing_the_next(tmp_path):
+    path = saved(tmp_path, "mat")
+    read_columns(path, ["PS1"])["PS1"][:] = 7.0
+    np.testing.assert_array_equal(read_columns(path, ["PS1"])["PS1"], ARRAYS["PS1"])
+
+
 def test_signals_of_different_lengths_are_named(tmp_path):
     path = tmp_path / "x.mat"
     rows = struct()

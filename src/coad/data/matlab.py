@@ -9,22 +9,91 @@ struct (1 × 1)                 one column per field
 =============================  ==================================================
 
 Fields are named ``struct.field``, or ``field`` if the file contains a single struct and nothing
-else. Files of version 7.3 are HDF5 files and need h5py.
+else. Files of version 7.3 are HDF5 files.
+
+A damaged file can crash SciPy, so it is read in a process of its own, with a limit of memory. The arrays come back
+as .npy files, which hold no code.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coad.exceptions import FileError, InputError
+from coad.data.memory import free_memory
+from coad.exceptions import CoadError, FileError, InputError
+
+_SECONDS = 600  # a reader that takes longer has lost its way in a damaged file
+_CHILD = "import sys; from coad.data.matlab import child; child(*sys.argv[1:])"
 
 
 def read_mat(path: Path) -> dict[str, NDArray[Any]]:
-    """The variables of a ``.mat`` file as columns."""
+    """The variables of a ``.mat`` file as columns, which cannot be written to."""
+    stat = path.stat()
+    return dict(_in_child(path, stat.st_mtime_ns, stat.st_size))
+
+
+@lru_cache(maxsize=1)  # names and rows are asked for one after the other
+def _in_child(path: Path, changed: int, size: int) -> dict[str, NDArray[Any]]:
+    with tempfile.TemporaryDirectory(prefix="coad-") as folder:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-P", "-c", _CHILD, str(path.absolute()), folder],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_SECONDS,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise FileError(f"cannot read {str(path)!r}: it took more than {_SECONDS} s") from error
+        answer = Path(folder) / "answer.json"
+        if not answer.exists():
+            raise FileError(
+                f"cannot read {str(path)!r}: it is damaged; the reader ended with {done.returncode}"
+            )
+        kind, content = json.loads(answer.read_bytes())
+        if kind != "columns":
+            raise (InputError if kind == "InputError" else FileError)(content)
+        columns = {
+            name: np.load(Path(folder) / f"{i}.npy", allow_pickle=False) for i, name in enumerate(content)
+        }
+    for array in columns.values():
+        array.flags.writeable = False
+    return columns
+
+
+def child(path: str, folder: str) -> None:
+    """In the process of its own: write the columns, or the error, to a folder."""
+    if sys.platform != "win32":
+        import resource
+
+        most = int(0.5 * free_memory())
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    answer: tuple[str, Any]
+    try:
+        columns = _read(Path(path))
+        for i, array in enumerate(columns.values()):
+            np.save(Path(folder) / f"{i}.npy", array, allow_pickle=False)
+        answer = "columns", list(columns)
+    except CoadError as error:
+        answer = type(error).__name__, str(error)
+    except MemoryError:
+        answer = "FileError", f"cannot read {path!r}: it needs more than half of the free memory"
+    except Exception as error:  # a damaged file can raise almost any error in scipy, zlib and here
+        answer = "FileError", f"cannot read {path!r}: it is damaged, or not a MATLAB file ({error!r:.200})"
+    (Path(folder) / "answer.json").write_text(json.dumps(answer))
+
+
+def _read(path: Path) -> dict[str, NDArray[Any]]:
     with path.open("rb") as file:
         head = file.read(128)
     variables = _read_hdf5(path) if b"MATLAB 7.3" in head or head[:4] == b"\x89HDF" else _read_classic(path)
@@ -48,17 +117,8 @@ _Variable = Any
 
 def _read_classic(path: Path) -> dict[str, _Variable]:
     from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
 
-    try:
-        content = loadmat(path, struct_as_record=True, squeeze_me=False, chars_as_strings=True)
-    except (MatReadError, ValueError, TypeError, OSError, EOFError, IndexError, NotImplementedError) as error:
-        raise FileError(
-            f"cannot read {str(path)!r}: it is truncated, or not a MATLAB file ({error})"
-        ) from error
-    except Exception as error:
-        # A damaged file can raise many other errors in scipy and zlib.
-        raise FileError(f"cannot read {str(path)!r}: {error}") from error
+    content = loadmat(path, struct_as_record=True, squeeze_me=False, chars_as_strings=True)
     result: dict[str, _Variable] = {}
     for name, value in content.items():
         if name.startswith("__") or not isinstance(value, np.ndarray):
@@ -75,23 +135,16 @@ def _read_classic(path: Path) -> dict[str, _Variable]:
 
 
 def _read_hdf5(path: Path) -> dict[str, _Variable]:
-    try:
-        import h5py
-    except ImportError as error:
-        raise FileError(f"reading {str(path)!r} (MATLAB 7.3) needs h5py: pip install h5py") from error
-    try:
-        with h5py.File(path, "r") as file:
-            return {
-                name: {field: _hdf5_value(file, part) for field, part in item.items()}
-                if isinstance(item, h5py.Group)
-                else _hdf5_value(file, item)
-                for name, item in file.items()
-                if not name.startswith("#")
-            }
-    except (OSError, RuntimeError, KeyError) as error:
-        raise FileError(
-            f"cannot read {str(path)!r}: it is truncated, or not a MATLAB file ({error})"
-        ) from error
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        return {
+            name: {field: _hdf5_value(file, part) for field, part in item.items()}
+            if isinstance(item, h5py.Group)
+            else _hdf5_value(file, item)
+            for name, item in file.items()
+            if not name.startswith("#")
+        }
 
 
 def _hdf5_value(file: Any, item: Any) -> _Variable:
