@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from scipy.signal import lfilter
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -101,3 +102,9 @@ def scored_pairs(n=900, *, shape=(2,), rate=0.06, run=1, seed=0, coincide=True, 
         "n_rows": n,
     }
     return Scored(**(known | more))
+
+
+def slow_rows(n=1000, coefficient=0.9, width=4, *, seed=0):
+    """(s, q): autoregressive columns in time order that have nothing in common."""
+    noise = np.random.default_rng(seed).normal(size=(2, n + 500, width))
+    return tuple(lfilter([1.0], [1.0, -coefficient], noise, axis=1)[:, 500:])

@@ -146,7 +146,7 @@ def test_series_and_images_are_taken_as_they_are(shape, two_threads):
     s, q = rng.normal(size=(2, 300, *shape)).astype(np.float32)
     s[:45] += 1.5
     q[:45] -= 1.5
-    model = quick(epochs=50).fit(torch.from_numpy(s), q)
+    model = quick(epochs=50, ordered=False).fit(torch.from_numpy(s), q)
     flag = model.predict(s, q)
     assert flag[:45].mean() > 0.9
     assert flag[45:].mean() < 0.05
@@ -423,6 +423,7 @@ def test_an_evaluation_survives_a_coincidence_of_more_than_half_of_the_rows():
         seed=0,
         significance=0.01,
         plausible=0.25,
+        ordered=False,
     )
     assert found.status == "shared regime suspected"
     assert (found.alpha, found.recall_hat, found.interval[1]) == (0.5, 1.0, pytest.approx(1.0))

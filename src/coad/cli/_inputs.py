@@ -21,6 +21,7 @@ from coad.cli._options import (
     Missing,
     MissingOption,
     TimeFormatOption,
+    UnorderedOption,
     notes,
     one_or_two,
 )
@@ -98,6 +99,7 @@ class InputOptions:
     label: Annotated[
         str | None, typer.Option(help="Label column; never used as an input or for training.")
     ] = None
+    unordered: UnorderedOption = False
     missing: MissingOption = Missing.error
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0
     out_of_core: Annotated[

@@ -45,6 +45,9 @@ SFileOption = Annotated[
     Path | None, typer.Option(help="File of s, for a model fitted with --s-file and --q-file.")
 ]
 QFileOption = Annotated[Path | None, typer.Option(help="File of q; see --s-file.")]
+UnorderedOption = Annotated[
+    bool, typer.Option("--unordered", help="Rows are in no order; default: they are in time order.")
+]
 LabelOption = Annotated[
     str | None, typer.Option(help="Label column (0 or false: normal), to compute precision and recall.")
 ]

@@ -58,6 +58,7 @@ def fit(
         epochs=epochs,
         random_state=inputs.seed,
         split=split.value,
+        ordered=not inputs.unordered,
         out_of_core=inputs.out_of_core.value,
         ensemble=ensemble,
         verbose=on_terminal(),

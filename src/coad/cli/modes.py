@@ -44,6 +44,7 @@ def modes(
     training = Training(
         n_starts=starts,
         random_state=inputs.seed,
+        ordered=not inputs.unordered,
         out_of_core=inputs.out_of_core.value,
         verbose=on_terminal(),
     )

@@ -15,6 +15,7 @@ from coad.cli._options import (
     RECALL,
     LongOption,
     TimeFormatOption,
+    UnorderedOption,
     notes,
     number_or_auto,
     total_rows,
@@ -51,6 +52,7 @@ def thresholds(
         int, typer.Option("--permutations", min=0, help="Random permutations for the p-value; 0: no test.")
     ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    unordered: UnorderedOption = False,
     missing: Annotated[
         Missing, typer.Option(help="What to do with rows whose score is missing or infinite.")
     ] = Missing.error,
@@ -89,7 +91,13 @@ def thresholds(
             file = wide_source(file, Layout(s=s, q=q, long=long, time_format=time_format))
     regime = select_columns(column_names(_first_file(file)), context) if context else []
     if _longer_than(file, max_rows, s):
-        settings = {"beta": beta, "alpha": rate, "n_permutations": n_permutations, "random_state": seed}
+        settings = {
+            "beta": beta,
+            "alpha": rate,
+            "n_permutations": n_permutations,
+            "random_state": seed,
+            "ordered": not unordered,
+        }
         _in_passes(file, s, q, regime, missing.value, settings, output, as_json, max_rows)
         return
     columns = read_columns(file, [s, q, *regime], categories=regime)
@@ -111,6 +119,7 @@ def thresholds(
         n_permutations=n_permutations,
         random_state=seed,
         missing=missing.value,
+        ordered=not unordered,
     )
     dropped = int(len(keep) - keep.sum())
     if output is not None:

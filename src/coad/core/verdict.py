@@ -80,17 +80,18 @@ def in_words(suspicions: Iterable[Suspicion]) -> str:
     )
 
 
-def status_of(found: bool, rate: float, plausible: float) -> Status:
+def status_of(found: bool, rate: float, plausible: float, *, slow: bool = False) -> Status:
     """The status, from whether there is coincidence beyond chance and the rate of true joint events.
 
-    A ``rate`` above the largest ``plausible`` one is a shared regime and not anomalies.
+    A ``rate`` above the largest ``plausible`` one is a shared regime and not anomalies, and so is what coincides as much
+    after one input was moved a little in time (``slow``).
 
     >>> status_of(True, 0.4, 0.25)
     'shared regime suspected'
     """
     if not found:
         return NO_COINCIDENCE
-    return SHARED_REGIME if rate > plausible else FOUND
+    return SHARED_REGIME if slow or rate > plausible else FOUND
 
 
 def strictest(*statuses: str) -> Status:

@@ -43,6 +43,7 @@ class DetectorMixin:
 
     alpha: float | Literal["auto"]
     significance: float
+    ordered: bool
     #: What ``fit`` found for each β; the anomaly rate; the contexts, shapes and scalers of the training rows.
     fitted_: dict[float, Fitted]
     alpha_: float
@@ -263,6 +264,7 @@ class DetectorMixin:
             seed=self.random_state_,
             significance=self.significance,
             plausible=plausible_rate(self.alpha),
+            ordered=self.ordered,
         )
 
     def set_threshold(
@@ -339,7 +341,7 @@ class DetectorMixin:
         self, p_s: FloatArray, p_q: FloatArray, beta: float, labels: Any, **options: Any
     ) -> tuple[float, float]:
         """The exact optimum of both thresholds for given confidences; ``options`` as in ``select_thresholds``."""
-        own = {"alpha": self.alpha_, "random_state": self.random_state_, **options}
+        own = {"alpha": self.alpha_, "random_state": self.random_state_, "ordered": self.ordered, **options}
         found = select_thresholds(p_s, p_q, beta=beta, context=labels, **own)
         return found.threshold_s, found.threshold_q
 

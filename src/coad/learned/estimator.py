@@ -44,8 +44,13 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
     lr, schedule : float, {"cosine", "constant"}, optional
         Adam's learning rate and its schedule; "cosine" rises for a tenth of the steps, then falls to 0.
     validation, split : float, {"random", "group", "time"}
-        The fraction of rows held out for validation, and which: random rows, whole groups (rows with the
-        same ``group`` are kept in one split), or the latest rows.
+        The fraction of rows held out for validation, and which: random rows (stretches of rows where
+        neighbouring rows are alike), whole groups (rows with the same ``group`` are kept in one split), or
+        the latest rows.
+    ordered : bool
+        Whether the rows are in time order (of ``time``, if given). Slow inputs that have nothing in common drift
+        together now and then, so what is found must also exceed what one input shows when it is moved in time.
+        Say False for rows in no order, for instance rows sorted by class.
     scale : bool
         Scale each feature or channel to mean 0 and standard deviation 1, per context.
     augment : function (s, q, generator) -> (s, q), optional
@@ -108,6 +113,7 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         epoch_size: int | None = None,
         validation: float = 0.2,
         split: Split = "random",
+        ordered: bool = True,
         scale: bool = True,
         augment: Augment | None = None,
         preset: Preset = "robust",
@@ -138,6 +144,7 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         self.epoch_size = epoch_size
         self.validation = validation
         self.split = split
+        self.ordered = ordered
         self.scale = scale
         self.augment = augment
         self.preset = preset
@@ -178,7 +185,7 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         group
             Run or batch of each row, for ``split="group"``.
         time
-            Time of each row, for ``split="time"``.
+            Time of each row; without it, rows are taken to be in time order.
 
         Returns
         -------

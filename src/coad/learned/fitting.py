@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,12 +24,13 @@ from coad.learned.training.heads import train_heads
 from coad.learned.training.inputs import (
     as_context,
     as_pair,
+    as_times,
     names_of,
     reject_constant,
     warn_of_outliers,
     warn_of_repeated_readings,
 )
-from coad.learned.training.split import hold_out, new_rows
+from coad.learned.training.split import correlation_length, hold_out, in_time_order, new_rows
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
@@ -55,10 +57,17 @@ def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: An
     rng = np.random.default_rng(seed)
     split_labels = {"random": None, "group": group, "time": time}.get(model.split)
     new = new_rows(rows_s, rows_q)
-    among = None if new is None else np.flatnonzero(new)
+    among = np.arange(len(rows_s)) if new is None else np.flatnonzero(new)
     if new is not None:
         warn_of_repeated_readings(new, "only the first row of each reading is used", least=LEAST_ROWS)
-    train, held = hold_out(len(rows_s), model.validation, model.split, split_labels, rng, among)
+    codes = None if labels is None else np.unique(labels, return_inverse=True)[1]
+    memory = None
+    if model.ordered:
+        among = in_time_order(among, as_times(time, len(rows_s)))
+        memory = correlation_length(rows_s, rows_q, among, codes)
+    train, held = hold_out(
+        len(rows_s), model.validation, model.split, split_labels, rng, among, memory=memory or 0
+    )
     blueprints = blueprints_for(model.net, rows_s.shape[1:], rows_q.shape[1:])
     model.scaler_s_, model.scaler_q_ = (
         Scaler.fit(x, labels, train) if model.scale else None for x in (rows_s, rows_q)
@@ -67,9 +76,9 @@ def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: An
     warn_of_outliers(model.scaler_q_, rows_q, "q", model.names_q_)
     model.shape_s_, model.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
     model.contexts_ = None if labels is None else np.unique(labels).tolist()
-    codes = None if labels is None else np.unique(labels, return_inverse=True)[1]
     model.validation_rows_ = held
     settings, heads = settings_for(model, betas, len(train), len(held), seed, blueprints)
+    settings = replace(settings, memory=memory)
     # Rows are taken and scaled batch by batch; indexing the whole array would double the memory.
     scalers = (model.scaler_s_, model.scaler_q_)
     stored = [StoredRows((rows_s, rows_q), scalers, index, labels, codes) for index in (train, held)]
@@ -87,7 +96,7 @@ def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: An
             own.thresholds = pair if np.isfinite(pair).all() else None
         if own.status == "no coincidence":
             warnings.warn(
-                f"no coincidence found for beta = {beta:g}: shuffled pairings do as well on the "
+                f"no coincidence found for beta = {beta:g}: other pairings do as well on the "
                 f"{len(held):,} validation rows (p = {own.p_value:.3g}); nothing will be flagged",
                 NoCoincidenceWarning,
                 stacklevel=3,

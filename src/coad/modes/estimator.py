@@ -73,6 +73,8 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         Noise on scaled training rows (default 0.15).
     significance : float
         Level of the tests on held-out rows.
+    ordered : bool
+        Whether the rows are in time order (of ``time``, if given); see :class:`~coad.CoAD`.
     verbose : bool
         Show a progress bar.
     random_state : int or Generator, optional
@@ -121,6 +123,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         jitter: float | None = None,
         micro_batch: int | None = None,
         significance: float = 0.01,
+        ordered: bool = True,
         verbose: bool = False,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
@@ -135,6 +138,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         self.jitter = jitter
         self.micro_batch = micro_batch
         self.significance = significance
+        self.ordered = ordered
         self.verbose = verbose
         self.random_state = random_state
 
@@ -275,6 +279,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
             seed=self.random_state_,
             significance=self.significance,
             plausible=1.0,  # the roles have decided already which modes are rare
+            ordered=self.ordered,
         )
 
     def set_role(self, mode: int, role: Role) -> CoincidenceModes:

@@ -84,7 +84,7 @@ class Study:
         self.trained_status, self.trained_p = own.status, own.p_value
         self.set_by_hand = own.thresholds if part_alpha is None else None
         self.alpha_given = model.alpha != "auto"
-        self.seed = model.random_state_
+        self.seed, self.ordered = model.random_state_, model.ordered
         self._model_alpha = float(model.alpha_) if part_alpha is None else part_alpha
         self._best: dict[float, tuple[float, float]] = {}
         self._lock = threading.RLock()
@@ -156,6 +156,7 @@ class Study:
                 alpha=self._model_alpha if self.alpha_given else "auto",
                 context=code,
                 random_state=self.seed,
+                ordered=self.ordered,
             )
 
     @cached_property

@@ -30,7 +30,7 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         A detector of the scikit-learn or PyOD kind, fitted (used as it is) or not
         (a clone is fitted); a function from data to scores; or None when the input
         already is a score.
-    beta, alpha, n_permutations, random_state, significance
+    beta, alpha, n_permutations, random_state, significance, ordered
         As in :func:`coad.select_thresholds`.
     orientation
         Which end of the output is anomalous, for functions, plain scores and detectors
@@ -62,6 +62,7 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         n_permutations: int = 200,
         random_state: RandomState = 0,
         significance: float = 0.05,
+        ordered: bool = True,
         orientation: Orientation = "auto",
     ) -> None:
         self.scorer_s = scorer_s
@@ -71,6 +72,7 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         self.n_permutations = n_permutations
         self.random_state = random_state
         self.significance = significance
+        self.ordered = ordered
         self.orientation = orientation
 
     def fit(self, s: Any, q: Any = None, *, context: Any = None) -> CoincidenceThreshold:
@@ -118,6 +120,7 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
             n_permutations=self.n_permutations,
             random_state=self.random_state,
             significance=self.significance,
+            ordered=self.ordered,
         )
 
     def _take(self, result: ThresholdResult) -> CoincidenceThreshold:

@@ -47,6 +47,7 @@ def stream_thresholds(
     random_state: RandomState = 0,
     significance: float = LEVEL,
     missing: Literal["error", "drop"] = "error",
+    ordered: bool = True,
     max_rows: int = MAX_HELD,
     names: tuple[str, str] = ("score_s", "score_q"),
     remedy: str = "pass missing='drop' to leave those rows out",
@@ -69,7 +70,7 @@ def stream_thresholds(
     batches
         Called once a pass, gives the same rows each time: ``(score_s, score_q, context)``, where
         ``context`` is None or a list of columns.
-    beta, alpha, n_permutations, random_state, significance, missing
+    beta, alpha, n_permutations, random_state, significance, missing, ordered
         As for :func:`coad.select_thresholds`.
     max_rows
         Rows held at once, at most.
@@ -105,7 +106,7 @@ def stream_thresholds(
     )
     with ignore_undefined(), _Spool(rows) as spool:
         return _StreamedSelection(
-            rows, spool, beta, given, int(n_permutations), significance, rng, max_rows
+            rows, spool, beta, given, int(n_permutations), significance, rng, ordered, max_rows
         ).result()
 
 
@@ -123,9 +124,10 @@ class _StreamedSelection(_Selection):
         n_permutations: int,
         significance: float,
         rng: np.random.Generator,
+        ordered: bool,
         max_rows: int,
     ) -> None:
-        self.rows, self.spool = rows, spool
+        self.rows, self.spool, self.ordered = rows, spool, ordered
         self.beta, self.given, self.significance, self.n_permutations, self.rng = (
             beta,
             alpha,

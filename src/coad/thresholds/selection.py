@@ -125,6 +125,7 @@ def select_thresholds(
     random_state: RandomState = 0,
     significance: float = LEVEL,
     missing: Literal["error", "drop"] = "error",
+    ordered: bool = True,
 ) -> ThresholdResult:
     """Pick two thresholds without labels, exactly, and say whether to believe them.
 
@@ -149,9 +150,10 @@ def select_thresholds(
         The p-value above which the answer is "no coincidence".
     missing
         ``"drop"`` leaves out rows with a missing or infinite score.
-
-    Hand the rows in in time order if there is one: coincidence that survives moving one
-    input in time is a slow regime, or drift, and is reported as such.
+    ordered
+        Whether the rows are in time order. Coincidence that survives moving one input in time
+        is a slow regime, or drift, and is reported as such; False switches that test off, for
+        rows in no order.
 
     >>> from coad.research.datasets.synthetic import synthetic_outliers
     >>> data = synthetic_outliers(n_normal=2000, random_state=0)
@@ -173,7 +175,9 @@ def select_thresholds(
     if len(strata) == 1:
         code = None  # one stratum is the paper's method
     with ignore_undefined():
-        return _Selection(s, q, code, beta, given, int(n_permutations), significance, random_state).result()
+        return _Selection(
+            s, q, code, beta, given, int(n_permutations), significance, random_state, ordered
+        ).result()
 
 
 class _Selection:
@@ -189,8 +193,9 @@ class _Selection:
         n_permutations: int,
         significance: float,
         random_state: RandomState,
+        ordered: bool,
     ) -> None:
-        self.s, self.q, self.code = s, q, code
+        self.s, self.q, self.code, self.ordered = s, q, code, ordered
         self.beta, self.given, self.significance = beta, alpha, significance
         self.n_permutations = n_permutations
         self.rng = as_generator(random_state)
@@ -228,7 +233,10 @@ class _Selection:
                     "fbeta_hat": candidate.fbeta_hat,
                 }
                 return self._nothing([Suspicion("not_significant", numbers)], candidate, test)
-            self.shift_p_value, self.n_shifts = shift_test(grid, n_shifts=self.n_permutations, rng=self.rng)
+            if self.ordered:
+                self.shift_p_value, self.n_shifts = shift_test(
+                    grid, n_shifts=self.n_permutations, rng=self.rng
+                )
         intervals = resampled_intervals(
             grid,
             best,
@@ -292,6 +300,8 @@ class _Selection:
         rate = found.precision_hat * found.joint_fraction
         if self.given is None and rate > MAX_PLAUSIBLE_RATE:
             return (Suspicion("rate", {"rate": rate}),)
+        if not self.ordered:
+            return ()
         kept, z = self._kept_after_shift(found)
         long_event = found.joint_fraction <= MAX_EPISODE_RATE and self._few_episodes(found)
         if kept > 0.5 and z > 4 and not long_event:

@@ -194,7 +194,9 @@ def judge(
             p_s, p_q, time = p_s[order], p_q[order], time[order]
             context = None if context is None else context[order]
             candidates = None if candidates is None else _sorted(candidates, order)
-        opinion = second_opinion(p_s, p_q, beta=evaluation.beta, context=context, overlap=overlap)
+        opinion = second_opinion(
+            p_s, p_q, beta=evaluation.beta, context=context, overlap=overlap, ordered=model.ordered
+        )
         if SHARED_REGIME in (opinion.status, status, model.status_):
             status = SHARED_REGIME
             if opinion.status == status:

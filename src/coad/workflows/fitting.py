@@ -32,7 +32,6 @@ OutOfCore = Literal["auto", "always", "never"]
 
 #: Training holds a few copies of the data; data larger than this share of the free memory stay on disk.
 _SHARE_OF_MEMORY = 0.2
-_BLOCKS = 40  # consecutive blocks of overlapping windows; whole blocks are held out
 _MOST_CANDIDATES = 40  # columns that are tested as the shared regime
 
 
@@ -46,6 +45,7 @@ class Training:
     epochs: int | None = None
     random_state: int = 0
     split: Literal["auto", "random", "group", "time"] = "auto"
+    ordered: bool = True
     out_of_core: OutOfCore = "auto"
     verbose: bool = False
     ensemble: bool = False
@@ -112,6 +112,7 @@ def fit_files(
             ensemble=training.ensemble,
             epochs=training.epochs,
             split=how,
+            ordered=training.ordered,
             random_state=training.random_state,
             verbose=training.verbose,
         )
@@ -230,11 +231,9 @@ def _aligned(alignment: Any, pairs: Pairs) -> str:
 
 
 def split_of(pairs: Pairs, split: str) -> tuple[Any, NDArray[Any] | None]:
-    """How rows are held out, and the groups: overlapping windows are held out in consecutive blocks."""
+    """How rows are held out, and the groups."""
     if split == "auto" and pairs.group is not None and len(np.unique(pairs.group)) >= 5:
         split = "group"
-    if split == "auto" and _overlap(pairs) > 1:
-        return "group", np.arange(len(pairs)) * _BLOCKS // len(pairs)
     return ("random", None) if split == "auto" else (split, pairs.group)
 
 

@@ -76,6 +76,7 @@ def _model(training: Training, max_rare: float, n_modes: int | None) -> Coincide
         max_rare=max_rare,
         n_starts=training.n_starts,
         random_state=training.random_state,
+        ordered=training.ordered,
         verbose=training.verbose,
     )
 

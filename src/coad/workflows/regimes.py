@@ -69,7 +69,13 @@ class RegimeHint:
 
 
 def second_opinion(
-    p_s: FloatArray, p_q: FloatArray, *, beta: float = 1.0, context: Any = None, overlap: int = 1
+    p_s: FloatArray,
+    p_q: FloatArray,
+    *,
+    beta: float = 1.0,
+    context: Any = None,
+    overlap: int = 1,
+    ordered: bool = True,
 ) -> ThresholdResult:
     """Search thresholds on confidences in time order, to test for a shared regime.
 
@@ -82,7 +88,11 @@ def second_opinion(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoadWarning)
         return select_thresholds(
-            p_s[rows], p_q[rows], beta=beta, context=None if context is None else np.asarray(context)[rows]
+            p_s[rows],
+            p_q[rows],
+            beta=beta,
+            context=None if context is None else np.asarray(context)[rows],
+            ordered=ordered,
         )
 
 

@@ -17,7 +17,7 @@ from coad.core.verdict import status_of
 from coad.learned.training.configure import forced_plan
 from coad.learned.training.duo import Rows, fingerprint
 from coad.learned.training.model import Blueprint, Fitted, Scorer, StartReport, fold
-from coad.learned.training.null import p_value
+from coad.learned.training.null import chance_of
 from coad.learned.training.settings import Settings, Snapshot
 from coad.learned.training.starts import Run, estimated_alpha, report_starts, train_starts
 
@@ -72,7 +72,7 @@ def train_heads(
         settings = replace(settings, alpha=pilot)
     run = train_starts(blueprints, seeds, settings, train, held, checkpoint=folder, **common)
     alpha, how = _alpha(model, run, pilot)
-    fitted = {beta: _best(model, blueprints, run, beta, heads, alpha, held) for beta in betas}
+    fitted = {beta: _best(model, blueprints, run, beta, settings, alpha, held) for beta in betas}
     return Trained(alpha, how, fitted, run.histories, run.plan.to_dict())
 
 
@@ -95,15 +95,16 @@ def _best(
     blueprints: tuple[Blueprint, Blueprint],
     run: Run,
     beta: float,
-    heads: tuple[float, ...],
+    settings: Settings,
     alpha: float,
     held: Rows,
 ) -> Fitted:
-    """The best start of a β; "no coincidence" if shuffled pairings of the validation rows do as well."""
+    """The best start of a β; "no coincidence" if shuffled or shifted pairings of the validation rows do as well."""
+    heads = settings.beta
     table, best = report_starts(run.snapshots, beta, alpha)
     null = np.max([x.null_maxima for x in run.snapshots if x.beta == beta], axis=0)
-    chance = p_value(best.correlation, null)
-    found = chance <= model.significance and best.true_positives > 0
+    chance = chance_of(best.correlation, null, settings.permutations, slow=bool(settings.memory))
+    found = chance.p_value <= model.significance and best.true_positives > 0
 
     def scorers(members: Sequence[Snapshot]) -> tuple[Scorer, Scorer]:
         weights = [one.weights for one in members]
@@ -124,8 +125,13 @@ def _best(
         *scorers(members),
         starts=table,
         seed=best.seed,
-        p_value=chance,
-        status=status_of(found, best.true_positives, plausible_rate(model.alpha)),
+        p_value=chance.p_value,
+        status=status_of(
+            found,
+            best.true_positives,
+            plausible_rate(model.alpha),
+            slow=chance.shift_p_value > model.significance,
+        ),
         ensemble=[one.seed for one in members],
     )
 

@@ -16,7 +16,8 @@ from coad.core.inference import Intervals
 from coad.core.metric import fbeta_hat, precision_hat, recall_hat, true_positive_fraction
 from coad.core.moments import Moments
 from coad.core.verdict import Status, status_of
-from coad.learned.training.null import NullMaximum, p_value
+from coad.learned.training.null import Chance, NullMaximum, chance_of
+from coad.learned.training.split import correlation_length
 
 __all__ = ["Evaluation", "RowScores", "figures", "judge"]
 
@@ -51,6 +52,7 @@ class Evaluation:
     interval: tuple[float, float]  #: of F̂
     intervals: Intervals  #: of F̂, P̂, R̂ and J
     p_value: float
+    shift_p_value: float  #: one input moved in time, also by a few rows only
     flagged: int
     status: Status
 
@@ -67,6 +69,7 @@ def judge(
     seed: int,
     significance: float,
     plausible: float,
+    ordered: bool,
 ) -> Evaluation:
     """Evaluate confidences of rows that did not select the model.
 
@@ -84,6 +87,8 @@ def judge(
         Seed of the resampling; the p-value up to which a coincidence counts as found.
     plausible
         If the lower bound of TP exceeds this rate, a shared regime is suspected.
+    ordered
+        Whether the rows are in time order.
 
     Returns
     -------
@@ -97,7 +102,7 @@ def judge(
     draws = _resampled(p_s, p_q, context, of_moments, rng)
     low, high = np.quantile(draws, [0.025, 0.975], axis=0)
     intervals = {name: (float(a), float(b)) for name, a, b in zip(names[:4], low, high, strict=False)}
-    chance = _chance(p_s, p_q, context, seed)
+    chance = _chance(p_s, p_q, context, seed, ordered)
     return Evaluation(
         n_rows=len(p_s),
         beta=beta,
@@ -108,9 +113,15 @@ def judge(
         mu_q=float(moments.mu_q),
         interval=intervals["fbeta_hat"],
         intervals=Intervals(**intervals),
-        p_value=chance,
+        p_value=chance.p_value,
+        shift_p_value=chance.shift_p_value,
         flagged=flagged,
-        status=status_of(chance <= significance, float(low[4]), plausible),
+        status=status_of(
+            chance.p_value <= significance,
+            float(low[4]),
+            plausible,
+            slow=chance.shift_p_value > significance,
+        ),
     )
 
 
@@ -177,12 +188,13 @@ def _resampled(
     return np.array(found)
 
 
-def _chance(p_s: Any, p_q: Any, context: Any, seed: int) -> float:
+def _chance(p_s: Any, p_q: Any, context: Any, seed: int, ordered: bool) -> Chance:
     import torch
 
     code = None if context is None else torch.from_numpy(np.unique(context, return_inverse=True)[1])
     # Fewer permutations for many rows, where each one takes long: the p-value changes little.
     permutations = int(np.clip(math.ceil(2e7 / max(len(p_s), 1)), 199, _PERMUTATIONS))
-    null = NullMaximum(len(p_s), permutations, seed, code, (1, 1))
+    null = NullMaximum(len(p_s), permutations, seed, code, (1, 1), ordered=ordered)
     true = null.update(p_s[None, :, None], p_q[None, :, None])
-    return p_value(float(true[0, 0]), null.maxima[:, 0, 0])
+    slow = ordered and correlation_length(p_s, p_q, code=context) > 0
+    return chance_of(float(true[0, 0]), null.maxima[:, 0, 0], permutations, slow=slow)

@@ -40,6 +40,7 @@ class Settings:
     jitter: float = 0.0
     schedule: Schedule = "constant"
     head_rate: float = 1.0
+    memory: int | None = 0  #: the correlation length of the rows; None if they are in no order
 
 
 @dataclass(frozen=True)

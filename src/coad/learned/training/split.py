@@ -1,4 +1,9 @@
-"""Which rows are held out for validation (random, by group, the latest), and which repeat the row before."""
+"""Which rows are held out for validation (random, by group, the latest), and which repeat the row before.
+
+Rows are taken to be in time order. Where neighbouring rows are alike in both inputs, a network recognises a held-out
+row by its neighbours in training, and "validates" what it has memorised. So stretches of rows are held out, which are
+longer than the inputs remember, with a gap on both sides.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +12,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from coad._typing import ArrayLike, BoolArray, IntArray
+from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from coad.exceptions import InputError
 from coad.learned.training.inputs import as_groups, as_times
 
-__all__ = ["Split", "hold_out", "new_rows"]
+__all__ = ["Split", "correlation_length", "hold_out", "in_time_order", "new_rows"]
 
 Split = Literal["random", "group", "time"]
 
@@ -20,6 +25,13 @@ Split = Literal["random", "group", "time"]
 _REPEATED = 0.3
 #: Values that are compared at a time, and values of the sample that this expectation is estimated from.
 _SOME_VALUES = 4_000_000
+#: Rows are alike while the autocorrelation of some column exceeds this, or what noise of this many rows may reach.
+_ALIKE, _NOISE = 0.2, 3.0
+#: Rows and columns that the autocorrelation is estimated from.
+_SOME_ROWS, _SOME_COLUMNS = 20_000, 16
+#: The length of a held-out stretch in correlation lengths: its gaps then cost a tenth of the rows; and the largest gap, as
+#: a fraction of the rows for each stretch.
+_STRETCH, _WIDEST_GAP = 4, 0.1
 
 
 def hold_out(
@@ -29,6 +41,7 @@ def hold_out(
     labels: ArrayLike | None,
     rng: np.random.Generator,
     among: IntArray | None = None,
+    memory: int = 0,
 ) -> tuple[IntArray, IntArray]:
     """Split rows into training and validation rows.
 
@@ -37,27 +50,39 @@ def hold_out(
     n, fraction
         Number of rows, and the fraction to hold out.
     how
-        "random"; "group": rows with the same group are kept in one split; "time": the latest rows are held out.
+        "random": rows, or stretches of rows if they have a ``memory``; "group": rows with the same group are kept in one
+        split; "time": the latest rows are held out.
     labels
         The group or the time of each row; without times, rows are taken in order.
     rng
         Source of random numbers.
     among
-        Use only these rows.
+        Use only these rows, in this order.
+    memory
+        The :func:`correlation_length` of the rows; rows so close to a held-out stretch are in neither part.
 
     Returns
     -------
     train, validation
-        Row numbers, ascending.
+        Row numbers, in the order of the rows.
 
     >>> hold_out(5, 0.4, "time", None, np.random.default_rng(0))[1]
     array([3, 4])
     """
     known = as_groups(labels, n) if how == "group" else as_times(labels, n)
     if among is not None:
-        train, kept = hold_out(len(among), fraction, how, None if known is None else known[among], rng)
+        own = None if known is None else known[among]
+        train, kept = hold_out(len(among), fraction, how, own, rng, memory=memory)
         return among[train], among[kept]
     wanted = max(1, round(n * fraction))
+    if how == "random" and memory:
+        stretches = max(1, round(wanted / (_STRETCH * memory)))
+        period, length = n / stretches, wanted / stretches
+        gap = min(memory, _WIDEST_GAP * period)
+        place = (np.arange(n) + rng.integers(n)) % period
+        return np.flatnonzero((place >= length + gap) & (place < period - gap)), np.flatnonzero(
+            place < length
+        )
     if how == "random":
         held = rng.permutation(n)[:wanted]
     elif how == "time":
@@ -75,6 +100,61 @@ def hold_out(
     mask = np.zeros(n, dtype=bool)
     mask[held] = True
     return np.flatnonzero(~mask), np.flatnonzero(mask)
+
+
+def in_time_order(rows: IntArray, time: NDArray[Any] | None) -> IntArray:
+    """The rows in the order of their ``time``; as they are without.
+
+    >>> in_time_order(np.array([0, 2, 3]), np.array([5.0, 0.0, 1.0, 3.0])).tolist()
+    [2, 3, 0]
+    """
+    return rows if time is None else rows[np.argsort(time[rows], kind="stable")]
+
+
+def correlation_length(
+    s: NDArray[Any], q: NDArray[Any], order: IntArray | None = None, code: IntArray | None = None
+) -> int:
+    """The number of rows over which both inputs stay alike, in this order; 0 if neighbouring rows are independent.
+
+    It is where the autocorrelation of every column (also of its deviation from the median) has fallen in one input.
+    With context (``code``, the stratum of each row), columns are taken less their mean in it.
+
+    >>> walk = np.random.default_rng(0).normal(size=(2, 2000, 1)).cumsum(1)
+    >>> noise = np.random.default_rng(1).normal(size=(2000, 1))
+    >>> correlation_length(*walk) > 100, correlation_length(walk[0], noise)
+    (True, 0)
+    """
+    order = np.arange(len(s)) if order is None else order
+    step = max(1, len(order) // _SOME_ROWS)
+    samples = [(1, order[:_SOME_ROWS])] + [(step, order[::step])] * (step > 1)
+    found = 0
+    for spacing, rows in samples:
+        known = (
+            np.zeros(len(rows), dtype=np.int64)
+            if code is None
+            else np.unique(code[rows], return_inverse=True)[1]
+        )
+        both = np.minimum(_autocorrelation(s[rows], known), _autocorrelation(q[rows], known))
+        least = max(_ALIKE, _NOISE / np.sqrt(len(rows)))
+        found = max(found, spacing * (int(np.argmax(np.append(both, -1.0) < least)) - 1))
+    return found
+
+
+def _autocorrelation(x: NDArray[Any], code: IntArray) -> FloatArray:
+    """The largest autocorrelation of any column at each lag, (n,); rows of many values also by their mean and spread."""
+    flat = x.reshape(len(x), -1)
+    some = np.unique(np.linspace(0, flat.shape[1] - 1, _SOME_COLUMNS).round().astype(np.int64))
+    values = flat[:, some].astype(np.float64)
+    if x.ndim > 2:  # windows that share samples are alike, whatever their columns
+        values = np.column_stack([values, flat.mean(1), flat.std(1)])
+    values = np.concatenate([values, np.abs(values - np.median(values, axis=0))], axis=1)
+    values -= (
+        np.stack([np.bincount(code, column) for column in values.T], axis=1)[code]
+        / np.bincount(code)[code, None]
+    )
+    power = np.square(np.abs(np.fft.rfft(values, 2 * len(x), axis=0)))
+    found = np.fft.irfft(power, axis=0)[: len(x)]
+    return np.asarray((found / np.maximum(found[0], 1e-300)).max(1))
 
 
 def new_rows(s: NDArray[Any], q: NDArray[Any]) -> BoolArray | None:

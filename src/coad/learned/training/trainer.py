@@ -104,7 +104,12 @@ class Trainer:
         self.optimizer = Adam([Group(rest, settings.lr), Group(heads, settings.lr * settings.head_rate)])
         shape = (duo.members, len(settings.beta))
         self.null = NullMaximum(
-            len(validation), settings.permutations, settings.seed, validation.context, shape
+            len(validation),
+            settings.permutations,
+            settings.seed,
+            validation.context,
+            shape,
+            ordered=settings.memory is not None,
         )
         self.epoch = 0
         self.history: list[dict[str, Any]] = []

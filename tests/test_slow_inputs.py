@@ -1,0 +1,112 @@
+"""Independent inputs that drift: neighbouring rows are alike, and two drifts agree now and then by chance."""
+
+import warnings
+
+import numpy as np
+import pytest
+from makers import event_rows, slow_rows, write_parquet
+
+from coad import CoAD, CoincidenceThreshold, load
+from coad.exceptions import CoadWarning
+from coad.learned.training.null import NullMaximum, chance_of
+from coad.learned.training.split import correlation_length, hold_out
+
+pytestmark = pytest.mark.filterwarnings("ignore::coad.exceptions.CoadWarning")
+
+
+def quick(**settings):
+    return CoAD(**{"n_starts": 2, "epochs": 60, "random_state": 0} | settings)
+
+
+@pytest.mark.parametrize("coefficient", [0.9, 0.99])
+def test_networks_find_nothing_in_inputs_that_drift_apart(coefficient):
+    for seed in range(3):
+        s, q = slow_rows(1000, coefficient, seed=seed)
+        assert quick().fit(s, q).status_ != "found"
+    # Rows that are said to be in no order are taken for independent.
+    assert quick(ordered=False).fit(*slow_rows(1000, 0.9)).status_ == "found"
+
+
+def test_events_in_inputs_that_drift_are_found():
+    s, q = slow_rows(2000, 0.9)
+    event = np.random.default_rng(0).random(2000) < 0.06
+    s[event] += 12
+    q[event] -= 12
+    model = quick().fit(s, q)
+    assert model.status_ == "found"
+    assert model.predict(s, q)[event].mean() > 0.8
+
+
+def test_stretches_of_rows_that_are_alike_are_held_out_with_a_gap():
+    s, q = slow_rows(3000, 0.9)
+    memory = correlation_length(s, q)
+    assert 5 < memory < 60
+    train, held = hold_out(3000, 0.2, "random", None, np.random.default_rng(0), memory=memory)
+    assert abs(len(held) - 600) <= 10
+    assert np.count_nonzero(np.diff(held) > 1) < 600 / memory
+    assert np.abs(train[:, None] - held).min() > memory
+    assert len(train) > 2000
+
+
+def test_time_gives_the_order_of_the_rows():
+    s, q = slow_rows(1000)
+    order = np.random.default_rng(1).permutation(1000)
+    sorted_, mixed = quick(epochs=5).fit(s, q), quick(epochs=5).fit(s[order], q[order], time=order)
+    assert np.array_equal(order[mixed.validation_rows_], sorted_.validation_rows_)
+    assert mixed.p_value_ == sorted_.p_value_
+
+
+def test_independent_rows_have_no_correlation_length_and_windows_that_share_samples_have():
+    s, q, _ = event_rows(800)
+    assert correlation_length(s, q) == 0
+    signal = np.random.default_rng(0).normal(size=(2, 4000))
+    windows = np.lib.stride_tricks.sliding_window_view(signal, 32, axis=1)[:, ::4, None]
+    assert 1 <= correlation_length(*windows) <= 8
+    assert correlation_length(*windows[:, ::8]) == 0
+
+
+def test_shifted_pairings_are_those_of_the_rolled_rows():
+    rng = np.random.default_rng(0)
+    p_s, p_q = rng.random((2, 1, 60, 1))
+    null = NullMaximum(60, 9, 0, None, (1, 1))
+    null.update(p_s, p_q)
+    rolled = [np.corrcoef(p_s[0, :, 0], np.roll(p_q[0, :, 0], -lag))[0, 1] for lag in range(5, 56)]
+    np.testing.assert_allclose(null.maxima[9:, 0, 0], rolled)
+
+
+def test_the_p_value_of_shifts_holds_for_slow_confidences():
+    low = 0
+    for seed in range(200):
+        p_s, p_q = (1 / (1 + np.exp(-x[:, 0])) for x in slow_rows(400, 0.9, 1, seed=seed))
+        null = NullMaximum(400, 99, seed, None, (1, 1))
+        true = float(null.update(p_s[None, :, None], p_q[None, :, None])[0, 0])
+        low += chance_of(true, null.maxima[:, 0, 0], 99, slow=True).shift_p_value <= 0.05
+    assert low <= 0.08 * 200
+
+
+def test_the_command_line_takes_rows_to_be_in_time_order(run_coad, tmp_path):
+    s, q = slow_rows(1000)
+    columns = {f"{name}{i}": x[:, i] for name, x in (("s", s), ("q", q)) for i in range(4)}
+    write_parquet(tmp_path / "x.parquet", columns)
+    arguments = ("fit", tmp_path / "x.parquet", "--s", "s*", "--q", "q*", "--starts", 2, "--epochs", 60)
+    code, text, errors = run_coad(*arguments, "--out", tmp_path / "a")
+    assert code == 0, errors
+    assert "no coincidence" in text
+    code, text, errors = run_coad(*arguments, "--unordered", "--out", tmp_path / "b")
+    assert code == 0, errors
+    assert load(tmp_path / "b").ordered is False
+    assert load(tmp_path / "b").status_ == "found"
+
+
+def test_thresholds_do_not_move_rows_that_are_in_no_order():
+    rng = np.random.default_rng(0)
+    level = np.sort(rng.random(1000))  # sorted rows look like a regime
+    s, q = level + 0.1 * rng.normal(size=(2, 1000))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoadWarning)
+        ordered, unordered = (
+            CoincidenceThreshold(ordered=how, alpha=0.5).fit(s, q).result_ for how in (True, False)
+        )
+    assert ordered.suspicions[0].code in ("shift", "slow")
+    assert not unordered.suspicions
+    assert unordered.n_shifts == 0
