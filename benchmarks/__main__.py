@@ -21,6 +21,7 @@ LONG = (
     "peers",
     "regime_level",
     "report",
+    "slow_level",
     "streaming",
     "streaming_thresholds",
 )

@@ -33,8 +33,8 @@ MIN_ROWS = 5
 class FitResult:
     """A catalogue and its networks, which are None if there are no modes.
 
-    ``drift`` is the share of the coincidence that survives shifting one input in time, ``information`` the mutual
-    information of the votes of s and q for the modes in nats, and ``clarity`` the same, normalised.
+    ``information`` is the mutual information of the votes of s and q for the modes in nats, and ``clarity`` the same,
+    normalised.
     """
 
     duo: Duo | None
@@ -44,7 +44,6 @@ class FitResult:
     labels: IntArray
     p_value: float
     reason: str = ""
-    drift: float = 0.0
     information: float = 0.0
     clarity: float = 0.0
 

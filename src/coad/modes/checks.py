@@ -23,15 +23,12 @@ __all__ = [
     "warn_of_batch",
     "warn_of_columns",
     "warn_of_copies",
-    "warn_of_drift",
 ]
 
 #: Rows that a mode needs to be learned, and the default number of modes to start with: more cost time, few data have more.
 ROWS_PER_MODE, DEFAULT_MODES = 20, 40
 #: Rows of the smallest mode that a batch should hold.
 _MIN_BATCH_ROWS = 8
-#: Share of the coincidence that survives a shift in time from which a warning is given; noise stays below.
-_SLOW = 0.2
 #: Rows that copies are looked for in.
 _SAMPLE = 4000
 _TINY = 1e-300
@@ -189,20 +186,3 @@ def warn_of_batch(batch: int, n: int, smallest: float) -> None:
             CoadWarning,
             stacklevel=4,
         )
-
-
-def warn_of_drift(slow: float, *, grouped: bool) -> None:
-    """Warn if much of the coincidence survives shifting one input in time."""
-    if slow < _SLOW:
-        return
-    cure = (
-        ""
-        if grouped
-        else "; give the run or day of each row as group (files: --group), so that whole runs are held out"
-    )
-    warnings.warn(
-        f"{slow:.0%} of the coincidence survives shifting one input in time, because consecutive rows are correlated: "
-        f"modes may be stretches of a slow drift, and p-values are too small{cure}",
-        CoadWarning,
-        stacklevel=3,
-    )

@@ -25,17 +25,16 @@ from coad.learned.training.inputs import (
     names_of,
     reject_constant,
     warn_of_outliers,
-    warn_of_repeated_readings,
     warn_of_unseen_contexts,
 )
 from coad.learned.training.judge import Evaluation, RowScores, judge
-from coad.learned.training.split import new_rows
 from coad.modes import saving
 from coad.modes.catalogue import ModeTable
 from coad.modes.cataloguing import FitResult
-from coad.modes.checks import checked_modes, reject_unique, warn_of_columns, warn_of_copies, warn_of_drift
+from coad.modes.checks import checked_modes, reject_unique, warn_of_columns, warn_of_copies
 from coad.modes.consensus import DISAGREE, pair_evidence
 from coad.modes.coordinates import MappedRows
+from coad.modes.plan import split_groups
 from coad.modes.residuals import ResidualModel, add_residual_kinds
 from coad.modes.roles import Role
 from coad.modes.selection import fit_best_transform
@@ -74,7 +73,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     significance : float
         Level of the tests on held-out rows.
     ordered : bool
-        Whether the rows are in time order (of ``time``, if given); see :class:`~coad.CoAD`.
+        Whether rows are in time order; see :class:`~coad.CoAD`.
     verbose : bool
         Show a progress bar.
     random_state : int or Generator, optional
@@ -183,14 +182,14 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         warn_of_copies(rows_s, rows_q)
         seed = seed_of(self.random_state)
         rng = np.random.default_rng(seed)
-        if group is None and (new := new_rows(rows_s, rows_q)) is not None:
-            warn_of_repeated_readings(new, "the rows of one reading are kept in one split", least=100)
-            group = np.cumsum(new)
+        memory = 0
+        if group is None:
+            group, memory = split_groups(self, rows_s, rows_q, labels, time)
         self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
         self.contexts_ = None if labels is None else np.unique(labels).tolist()
         self.random_state_ = seed
         found, self.transforms_, data, task = fit_best_transform(
-            self, rows_s, rows_q, labels, modes, group, time, rng
+            self, rows_s, rows_q, labels, modes, group, time, memory, rng
         )
         self.coordinates_ = data.coordinates
         self.residuals_: ResidualModel | None
@@ -207,7 +206,6 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
                 NoCoincidenceWarning,
                 stacklevel=2,
             )
-        warn_of_drift(found.drift if self.modes_ else 0.0, grouped=group is not None)
         return self
 
     def _take(self, found: FitResult) -> None:

@@ -15,7 +15,7 @@ __all__ = [
     "global_p_value",
     "mode_p_values",
     "normalised_information",
-    "share_after_shift",
+    "shift_p_value",
 ]
 
 #: A group is coincident from this many standard errors of the covariance on (one-sided 0.1 %).
@@ -78,28 +78,36 @@ def global_p_value(
     return (1 + reached) / (1 + permutations)
 
 
-def share_after_shift(
-    votes: list[tuple[IntArray, IntArray]], k: int, rng: np.random.Generator, shifts: int = 50
+def shift_p_value(
+    votes: list[tuple[IntArray, IntArray]], k: int, strata: list[IntArray | None], shifts: int = 99
 ) -> float:
-    """The share of the mutual information that survives shifting q in time (0: none); rows are in time order.
+    """The share of shifts of q in time after which the votes share as much; rows are in time order.
 
-    Slow inputs coincide at any shift, which shuffled pairings do not show. Shifts are circular, by 10 to 90 % of the
-    rows.
+    Slow inputs coincide at any shift, which shuffled pairings do not show. Shifts are circular, within the context, by
+    10 to 90 % of the rows.
 
-    >>> rng = np.random.default_rng(0)
-    >>> slow, quick = np.arange(400) // 130, rng.integers(4, size=400)
-    >>> round(share_after_shift([(slow, slow)], 4, rng), 1), abs(round(share_after_shift([(quick, quick)], 4, rng), 1))
-    (0.5, 0.0)
+    >>> walks = np.random.default_rng(0).normal(size=(2, 900)).cumsum(1)
+    >>> slow = [np.digitize(walk, np.quantile(walk, [0.25, 0.5, 0.75])) for walk in walks]
+    >>> shift_p_value([(slow[0], slow[1])], 4, [None]) > 0.05, shift_p_value([(slow[0], slow[0])], 4, [None])
+    (True, 0.0)
     """
     true = _information(votes, k)
-    shifted, shuffled = [], []
+    reached = 0
     for part in np.linspace(0.1, 0.9, shifts):
-        shifted.append(
-            _information(votes, k, [np.roll(np.arange(len(b)), round(part * len(b))) for _, b in votes])
-        )
-        shuffled.append(_information(votes, k, [rng.permutation(len(b)) for _, b in votes]))
-    chance = float(np.mean(shuffled))
-    return float((np.mean(shifted) - chance) / max(true - chance, 1e-12))
+        orders = [_rolled(len(b), code, part) for (_, b), code in zip(votes, strata, strict=True)]
+        reached += _information(votes, k, orders) >= true
+    return reached / shifts
+
+
+def _rolled(n: int, code: IntArray | None, part: float) -> IntArray:
+    """The order of the rows after a circular shift by this part of them, or of those of each context."""
+    if code is None:
+        return np.roll(np.arange(n), round(part * n))
+    order = np.empty(n, dtype=np.int64)
+    for one in np.unique(code):
+        rows = np.flatnonzero(code == one)
+        order[rows] = np.roll(rows, round(part * len(rows)))
+    return order
 
 
 def corrected_information(first: IntArray, second: IntArray) -> float:

@@ -15,11 +15,12 @@ import torch
 from coad._typing import FloatArray, IntArray
 from coad.learned.training.duo import Duo
 from coad.learned.training.progress import Progress
+from coad.learned.training.split import in_time_order
 from coad.modes import consensus, evidence, merging
 from coad.modes.cataloguing import MIN_ROWS, FitResult, build_catalogue, empty_result
 from coad.modes.coordinates import MappedRows
 from coad.modes.density import Between, DensityDips, density_dips
-from coad.modes.plan import Task, folds, mode_blueprints, plan_for
+from coad.modes.plan import Task, folds, mode_blueprints, plan_for, training_rows
 from coad.modes.training import responsibilities, train_members, train_on_labels, train_on_table
 
 __all__ = ["find_modes"]
@@ -102,7 +103,7 @@ class _Fit:
         self.blueprints = mode_blueprints(model.net, self.data)
         self.fold = folds(len(self.data), max(2, model.n_starts), task.group, rng)
         self.members = [int(x) for x in rng.integers(2**30, size=model.n_starts)]
-        trains_on = np.stack([self.fold != m for m in range(model.n_starts)])
+        trains_on = training_rows(self.fold, model.n_starts, task)
         self.weight = torch.from_numpy(trains_on.astype(np.float32))
         plan = plan_for(model, self.data, task.batch, rng)
         self.plan = plan if max_steps is None else replace(plan, steps=min(plan.steps, max_steps))
@@ -126,17 +127,18 @@ class _Fit:
                 tick=lambda step: bar.advance(1, "looking for modes"),
             )
             a, b = responsibilities(duo, data)
-            held = [np.flatnonzero(fold == m) for m in range(len(a))]
+            held = [in_time_order(np.flatnonzero(fold == m), task.time) for m in range(len(a))]
             codes = None if data.context is None else data.context.numpy()
             strata = [None if codes is None else codes[rows] for rows in held]
-            self.p_value = evidence.global_p_value(_held_votes(a, b, held), task.modes, strata, rng)
+            votes = _held_votes(a, b, held)
+            self.p_value = evidence.global_p_value(votes, task.modes, strata, rng)
+            pairings = "shuffled"
+            if task.model.ordered and self.p_value <= task.model.significance:
+                pairings = "shifted"
+                self.p_value = max(self.p_value, evidence.shift_p_value(votes, task.modes, strata))
             if self.p_value > task.model.significance:
-                self._stop(f"shuffled pairings of the held-out rows do as well (p = {self.p_value:.3g})")
+                self._stop(f"{pairings} pairings of the held-out rows do as well (p = {self.p_value:.3g})")
                 return
-            if task.time is not None:
-                when = np.asarray(task.time)
-                held = [rows[np.argsort(when[rows], kind="stable")] for rows in held]
-            self.drift = evidence.share_after_shift(_held_votes(a, b, held), task.modes, rng)
             b = consensus.match_outputs(a, b)
             self.first_votes = [(x.argmax(1), y.argmax(1)) for x, y in zip(a, b, strict=True)]
             ratio = consensus.log_coincidence_ratio(a, b)
@@ -195,7 +197,7 @@ class _Fit:
         )
         if not found.table:
             return found
-        return replace(found, drift=self.drift, information=self.kept, clarity=self.clarity)
+        return replace(found, information=self.kept, clarity=self.clarity)
 
     def _stop(self, reason: str) -> None:
         self.empty = empty_result(self.blueprints, len(self.data), self.p_value, reason)

@@ -7,19 +7,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import maximum_filter1d
 
 from coad._typing import ArrayLike, BoolArray, IntArray
 from coad.exceptions import InputError
 from coad.learned.net_spec import Conv, NetSpec, default_spec
 from coad.learned.training.configure import blueprints_for
+from coad.learned.training.inputs import warn_of_repeated_readings
 from coad.learned.training.model import Blueprint
+from coad.learned.training.split import correlation_length, in_time_order, new_rows
 from coad.modes.coordinates import MappedRows, nearest_neighbours
 from coad.modes.training import Plan
 
 if TYPE_CHECKING:
     from coad.modes.estimator import CoincidenceModes
 
-__all__ = ["Task", "folds", "held_out", "mode_blueprints", "plan_for"]
+__all__ = ["Task", "folds", "held_out", "mode_blueprints", "plan_for", "split_groups", "training_rows"]
 
 #: Training steps of flat rows: the table hardly changes after that.
 _STEPS = 200
@@ -29,19 +33,22 @@ _EPOCHS, _MAX_STEPS = 27, 1500
 _WIDTH = 128
 #: Gaussian noise on scaled inputs, a regulariser well below the width of a mode.
 _JITTER = 0.15
+#: The length of stretches that are held out, in correlation lengths of the rows.
+_STRETCH = 4
 #: Neighbours that a row may be interpolated with: near enough to stay within its mode.
 _NEIGHBOURS = 5
 
 
 @dataclass(frozen=True)
 class Task:
-    """The settings of a fit, the modes to start with, the batch size, and the group and time of the rows."""
+    """The settings of a fit, the modes to start with, the batch size, and the group, time and memory of the rows."""
 
     model: CoincidenceModes
     modes: int
     batch: int
     group: ArrayLike | None = None
     time: Any = None
+    memory: int = 0
 
 
 def plan_for(model: CoincidenceModes, data: MappedRows, batch: int, rng: np.random.Generator) -> Plan:
@@ -70,6 +77,42 @@ def mode_blueprints(net: Any, data: MappedRows) -> tuple[Blueprint, Blueprint]:
         return given
     both = [Blueprint(NetSpec(_light(default_spec(shape).convs), (_WIDTH,)), shape) for shape in shapes]
     return both[0], both[1]
+
+
+def split_groups(
+    model: CoincidenceModes,
+    rows_s: NDArray[Any],
+    rows_q: NDArray[Any],
+    labels: NDArray[Any] | None,
+    time: Any,
+) -> tuple[IntArray | None, int]:
+    """The rows that splits must not tear apart, None if each is by itself, and the number of rows that stay alike.
+
+    These are the rows of one reading, or stretches of time that are longer than the inputs stay alike.
+    """
+    group, memory = None, 0
+    if (new := new_rows(rows_s, rows_q)) is not None:
+        warn_of_repeated_readings(new, "the rows of one reading are kept in one split", least=100)
+        group = np.cumsum(new)
+    if model.ordered:
+        n = len(rows_s)
+        code = None if labels is None else np.unique(labels, return_inverse=True)[1]
+        order = in_time_order(np.arange(n), time)
+        memory = correlation_length(rows_s, rows_q, order, code)
+        if memory:
+            group = np.empty(n, dtype=np.int64)
+            group[order] = np.arange(n) * max(2 * max(2, model.n_starts), n // (_STRETCH * memory)) // n
+    return group, memory
+
+
+def training_rows(fold: IntArray, members: int, task: Task) -> BoolArray:
+    """The rows that each member is trained on, (members, n): not its fold, nor rows that are alike with rows of it."""
+    held = fold == np.arange(members)[:, None]
+    if task.memory:
+        order = in_time_order(np.arange(len(fold)), task.time)
+        gap = min(task.memory, len(fold) // (2 * len(np.unique(np.asarray(task.group)))))
+        held[:, order] = maximum_filter1d(held[:, order].view(np.uint8), 2 * gap + 1).astype(bool)
+    return ~held
 
 
 def folds(n: int, count: int, group: ArrayLike | None, rng: np.random.Generator) -> IntArray:

@@ -66,6 +66,7 @@ def fit_best_transform(
     modes: int,
     group: ArrayLike | None,
     time: Any,
+    memory: int,
     rng: np.random.Generator,
 ) -> SelectedFit:
     """The fit whose modes hold most of the shared information.
@@ -81,7 +82,7 @@ def fit_best_transform(
         batch = min(len(s), model.batch_size or (_FLAT_BATCH if flat else conv_batch))
         warn_of_batch(batch, len(s), model.smallest)
         options = choose(arrays, labels, group=group)
-        task = Task(model, modes, batch, group, time)
+        task = Task(model, modes, batch, group, time, memory)
         number, found = find_modes(task, [rows for _, rows in options], rng)
         chosen, data = options[number]
         if best is None or found.strength >= best.found.strength:

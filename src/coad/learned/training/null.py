@@ -20,8 +20,8 @@ from coad._typing import IntArray
 
 __all__ = ["Chance", "NullMaximum", "chance_of", "p_value"]
 
-#: Rows by which an input is moved at least: events last for a few rows. And the number of shifts, at most.
-_LEAST_SHIFT, _SHIFTS = 5, 1999
+#: Rows by which an input is moved at least, because an event may last for a few; and the number of shifts, at most.
+_LEAST_SHIFT, _SHIFTS = 2, 1999
 
 
 class Chance(NamedTuple):

@@ -25,8 +25,8 @@ Split = Literal["random", "group", "time"]
 _REPEATED = 0.3
 #: Values that are compared at a time, and values of the sample that this expectation is estimated from.
 _SOME_VALUES = 4_000_000
-#: Rows are alike while the autocorrelation of some column exceeds this, or what noise of this many rows may reach.
-_ALIKE, _NOISE = 0.2, 3.0
+#: Rows are alike while the autocorrelation of some column exceeds the first, and the second × its standard error more.
+_ALIKE, _NOISE = 0.2, 2.0
 #: Rows and columns that the autocorrelation is estimated from.
 _SOME_ROWS, _SOME_COLUMNS = 20_000, 16
 #: The length of a held-out stretch in correlation lengths: its gaps then cost a tenth of the rows; and the largest gap, as
@@ -117,6 +117,7 @@ def correlation_length(
     """The number of rows over which both inputs stay alike, in this order; 0 if neighbouring rows are independent.
 
     It is where the autocorrelation of every column (also of its deviation from the median) has fallen in one input.
+    Of each value only the side of the median counts: rare events that last for many rows, or are sorted, are no slow input.
     With context (``code``, the stratum of each row), columns are taken less their mean in it.
 
     >>> walk = np.random.default_rng(0).normal(size=(2, 2000, 1)).cumsum(1)
@@ -135,7 +136,7 @@ def correlation_length(
             else np.unique(code[rows], return_inverse=True)[1]
         )
         both = np.minimum(_autocorrelation(s[rows], known), _autocorrelation(q[rows], known))
-        least = max(_ALIKE, _NOISE / np.sqrt(len(rows)))
+        least = _ALIKE + _NOISE / np.sqrt(len(rows))
         found = max(found, spacing * (int(np.argmax(np.append(both, -1.0) < least)) - 1))
     return found
 
@@ -148,6 +149,7 @@ def _autocorrelation(x: NDArray[Any], code: IntArray) -> FloatArray:
     if x.ndim > 2:  # windows that share samples are alike, whatever their columns
         values = np.column_stack([values, flat.mean(1), flat.std(1)])
     values = np.concatenate([values, np.abs(values - np.median(values, axis=0))], axis=1)
+    values = (values > np.median(values, axis=0)).astype(np.float64)
     values -= (
         np.stack([np.bincount(code, column) for column in values.T], axis=1)[code]
         / np.bincount(code)[code, None]
