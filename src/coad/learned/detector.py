@@ -234,11 +234,17 @@ class DetectorMixin:
         Evaluation
         """
         p_s, p_q = self.confidences(s, q, context)
-        s, q, context, _, _ = unpacked(s, q, context, None, None)
-        return self.evaluate_confidences(p_s, p_q, self._known(s, q, context))
+        s, q, context, _, time = unpacked(s, q, context, None, None)
+        return self.evaluate_confidences(p_s, p_q, self._known(s, q, context), time=time)
 
     def evaluate_confidences(
-        self, p_s: FloatArray, p_q: FloatArray, context: Any = None, *, flagged: int | None = None
+        self,
+        p_s: FloatArray,
+        p_q: FloatArray,
+        context: Any = None,
+        *,
+        flagged: int | None = None,
+        time: NDArray[Any] | None = None,
     ) -> Evaluation:
         """:meth:`evaluate` for confidences that are already computed.
 
@@ -250,6 +256,8 @@ class DetectorMixin:
             The regime of each row.
         flagged
             The number of flagged rows; counted by :meth:`decide` if not given.
+        time
+            The time of each row; without it, rows are taken to be in time order.
 
         Returns
         -------
@@ -265,6 +273,7 @@ class DetectorMixin:
             significance=self.significance,
             plausible=plausible_rate(self.alpha),
             ordered=self.ordered,
+            time=time,
         )
 
     def set_threshold(

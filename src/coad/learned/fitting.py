@@ -95,9 +95,10 @@ def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: An
             pair = view._searched(p_s, p_q, beta, labels, alpha=model.alpha, n_permutations=0)
             own.thresholds = pair if np.isfinite(pair).all() else None
         if own.status == "no coincidence":
+            slow = f"; rows stay alike for {memory:,} rows, so if they are not in time order, say ordered=False (files: --unordered)"
             warnings.warn(
                 f"no coincidence found for beta = {beta:g}: other pairings do as well on the "
-                f"{len(held):,} validation rows (p = {own.p_value:.3g}); nothing will be flagged",
+                f"{len(held):,} validation rows (p = {own.p_value:.3g}); nothing will be flagged{slow if memory else ''}",
                 NoCoincidenceWarning,
                 stacklevel=3,
             )

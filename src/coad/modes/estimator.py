@@ -258,13 +258,13 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
             The estimates with intervals, a p-value and a status.
         """
         rows = self.score_rows(s, q, context)
-        context = unpacked(s, q, context, None, None)[2]
-        return self.evaluate_confidences(rows.p_s, rows.p_q, context, flagged=int(rows.flag.sum()))
+        _, _, context, _, time = unpacked(s, q, context, None, None)
+        return self.evaluate_confidences(rows.p_s, rows.p_q, context, flagged=int(rows.flag.sum()), time=time)
 
     def evaluate_confidences(
-        self, p_s: FloatArray, p_q: FloatArray, context: Any = None, *, flagged: int
+        self, p_s: FloatArray, p_q: FloatArray, context: Any = None, *, flagged: int, time: Any = None
     ) -> Evaluation:
-        """:meth:`evaluate` for known confidences, with the number of ``flagged`` rows."""
+        """:meth:`evaluate` for known confidences, with the number of ``flagged`` rows and the ``time`` of each row."""
         labels = as_context(context, len(p_s))
         return judge(
             p_s,
@@ -278,6 +278,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
             significance=self.significance,
             plausible=1.0,  # the roles have decided already which modes are rare
             ordered=self.ordered,
+            time=time,
         )
 
     def set_role(self, mode: int, role: Role) -> CoincidenceModes:

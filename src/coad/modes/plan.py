@@ -90,10 +90,11 @@ def split_groups(
 
     These are the rows of one reading, or stretches of time that are longer than the inputs stay alike.
     """
-    group, memory = None, 0
+    group: IntArray | None = None
+    memory = 0
     if (new := new_rows(rows_s, rows_q)) is not None:
         warn_of_repeated_readings(new, "the rows of one reading are kept in one split", least=100)
-        group = np.cumsum(new)
+        group = np.cumsum(new, dtype=np.int64)
     if model.ordered:
         n = len(rows_s)
         code = None if labels is None else np.unique(labels, return_inverse=True)[1]
@@ -112,7 +113,7 @@ def training_rows(fold: IntArray, members: int, task: Task) -> BoolArray:
         order = in_time_order(np.arange(len(fold)), task.time)
         gap = min(task.memory, len(fold) // (2 * len(np.unique(np.asarray(task.group)))))
         held[:, order] = maximum_filter1d(held[:, order].view(np.uint8), 2 * gap + 1).astype(bool)
-    return ~held
+    return np.asarray(~held)
 
 
 def folds(n: int, count: int, group: ArrayLike | None, rng: np.random.Generator) -> IntArray:

@@ -178,7 +178,13 @@ def judge(
     """
     kept: Any = slice(None) if rows is None else rows
     known = None if context is None else context[kept]
-    evaluation = model.evaluate_confidences(p_s[kept], p_q[kept], known, flagged=int(flags[kept].sum()))
+    evaluation = model.evaluate_confidences(
+        p_s[kept],
+        p_q[kept],
+        known,
+        flagged=int(flags[kept].sum()),
+        time=None if time is None else time[kept],
+    )
     status: Status = evaluation.status
     message, hint = "", None
     suspicions: tuple[Suspicion, ...] = ()
@@ -201,6 +207,8 @@ def judge(
             status = SHARED_REGIME
             if opinion.status == status:
                 suspicions = opinion.suspicions
+            elif evaluation.shift_p_value > model.significance:
+                suspicions = (Suspicion("slow", {"p_value": evaluation.shift_p_value}),)
             message = in_words(suspicions)
             flag_s, flag_q = p_s > 0.5, p_q > 0.5
             if opinion.n_joint:

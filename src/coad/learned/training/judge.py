@@ -17,7 +17,7 @@ from coad.core.metric import fbeta_hat, precision_hat, recall_hat, true_positive
 from coad.core.moments import Moments
 from coad.core.verdict import Status, status_of
 from coad.learned.training.null import Chance, NullMaximum, chance_of
-from coad.learned.training.split import correlation_length
+from coad.learned.training.split import correlation_length, in_time_order
 
 __all__ = ["Evaluation", "RowScores", "figures", "judge"]
 
@@ -70,6 +70,7 @@ def judge(
     significance: float,
     plausible: float,
     ordered: bool,
+    time: NDArray[Any] | None = None,
 ) -> Evaluation:
     """Evaluate confidences of rows that did not select the model.
 
@@ -87,13 +88,16 @@ def judge(
         Seed of the resampling; the p-value up to which a coincidence counts as found.
     plausible
         If the lower bound of TP exceeds this rate, a shared regime is suspected.
-    ordered
-        Whether the rows are in time order.
+    ordered, time
+        Whether the rows are in time order; and their times, if that is another order.
 
     Returns
     -------
     Evaluation
     """
+    if time is not None:
+        order = in_time_order(np.arange(len(p_s)), time)
+        p_s, p_q, context = p_s[order], p_q[order], None if context is None else context[order]
     rng = np.random.default_rng([seed, 0xE7A1])
     moments = Moments.of(p_s, p_q, context)
     names = ("fbeta_hat", "precision_hat", "recall_hat", "joint_fraction", "true_fraction")

@@ -255,6 +255,7 @@ def run_experiment(
             patience=recipe.epochs,
             validation=1.0 / recipe.folds,
             split="group",
+            ordered=False,  # pairs are drawn at random
             random_state=random_state,
             verbose=verbose,
             **recipe.learning,
