@@ -74,7 +74,7 @@ def write_csv(path: Path, columns) -> Path:
 
 def scored_pairs(n=900, *, shape=(2,), rate=0.06, run=1, seed=0, coincide=True, **more):
     """Pairs as if a model had scored them: events of ``run`` rows in both inputs, noise in each."""
-    from coad.report.data import RowStore, Scored
+    from coad.workflows.scored import RowStore, Scored
 
     rng = np.random.default_rng(seed)
     event = np.convolve(rng.random(n) < rate, np.ones(run), "same") > 0
@@ -89,7 +89,8 @@ def scored_pairs(n=900, *, shape=(2,), rate=0.06, run=1, seed=0, coincide=True, 
     known = {
         "p_s": p_s,
         "p_q": p_q,
-        "flag": p_s * p_q > 0.5,
+        "score": p_s * p_q,
+        "flag": (p_s >= 0.5) & (p_q >= 0.5),
         "s": s,
         "q": q,
         "s_names": names,

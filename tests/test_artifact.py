@@ -9,6 +9,7 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,10 @@ from torch import nn
 
 import coad
 from coad.data import Layout, read_pairs
+from coad.data import model_files as model_folder
+from coad.data.model_formats import FORMAT_VERSION
 from coad.exceptions import CoadError, FileError, InputError, NotFittedError
-from coad.learned import folder as model_folder
 from coad.learned.estimator import CoAD
-from coad.learned.formats import FORMAT_VERSION
 from coad.workflows.model_folder import load, load_model, save_model
 from coad.workflows.recipe import Recipe
 
@@ -38,15 +39,16 @@ def model() -> CoAD:
 
 def test_loaded_model_scores_decides_and_tells_the_same(model, tmp_path):
     model.at(0.5)
-    model.fitted_[0.5].thresholds = (0.4, math.inf)
+    before = model.fitted_[0.5].rule
+    model.fitted_[0.5].rule = replace(before, thresholds=(0.4, math.inf), beta=0.1)
     model.save(tmp_path / "m")
-    model.fitted_[0.5].thresholds = None
+    model.fitted_[0.5].rule = before
     again = load(tmp_path / "m")
     s, q = data()
     for beta in (0.5, math.inf):
         assert np.array_equal(model.at(beta).score_samples(s, q), again.at(beta).score_samples(s, q))
         assert again.at(beta).starts_ == model.at(beta).starts_
-    assert again.fitted_[0.5].thresholds == (0.4, math.inf)
+    assert again.fitted_[0.5].rule == replace(before, thresholds=(0.4, math.inf), beta=0.1)
     assert again.alpha_ == model.alpha_
     assert again.get_params()["beta"] == [0.5, math.inf]
     facts = json.loads((tmp_path / "m" / "model.json").read_text())

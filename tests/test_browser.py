@@ -22,10 +22,10 @@ pytest.importorskip("playwright", reason="tests in a browser need playwright: pi
 
 from coad.data.layout import Layout
 from coad.learned.estimator import CoAD
-from coad.report.data import read_scored
 from coad.report.study import Study
 from coad.workflows.model_folder import load_model, save_model
 from coad.workflows.recipe import Recipe
+from coad.workflows.scored import read_scored
 from coad.workflows.scoring import Source
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -11,7 +11,7 @@ from makers import plant, write_parquet
 pytest.importorskip("torch")
 
 from coad.__main__ import main
-from coad.report.model_page import fit_command
+from coad.report.model_settings import fit_command
 from coad.workflows.model_folder import load_model
 
 QUICK = ("--starts", 1, "--epochs", 25)

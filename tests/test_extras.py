@@ -42,9 +42,7 @@ def test_without_torch_a_command_says_what_to_install(arguments, tmp_path):
     table = models / "windows.csv"
     places = {"table": table, "model": models / "windows", "folder": tmp_path}
     words = [word.format(**places) for word in arguments]
-    done = run_without(
-        ["torch", "safetensors"], f"sys.argv = {['coad', *words]!r}\nfrom coad.__main__ import main\nmain()"
-    )
+    done = run_without(["torch"], f"sys.argv = {['coad', *words]!r}\nfrom coad.__main__ import main\nmain()")
     assert done.returncode == 2, done.stderr
     assert done.stderr.strip().splitlines()[-1].endswith("pip install 'coad[learn]'"), done.stderr
     assert "Traceback" not in done.stderr
@@ -57,6 +55,6 @@ def test_without_torch_the_class_says_what_to_install():
 
 def test_thresholds_need_no_extra():
     code = "import coad, numpy as np\nx = np.arange(100.0)\nprint(coad.select_thresholds(x, x).status)"
-    done = run_without(["torch", "safetensors", "plotly", "fastapi", "uvicorn", "pyod"], code)
+    done = run_without(["torch", "plotly", "fastapi", "uvicorn", "pyod"], code)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() in ("found", "shared regime suspected", "no coincidence")

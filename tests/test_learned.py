@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import copy
 import logging
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from coad.core.assessment import RowScores, assess
+from coad.core.rule import Rule
 from coad.core.validation import check_betas
 from coad.events.explain import explain
 from coad.exceptions import (
@@ -64,13 +66,15 @@ def test_score_is_the_product_and_thresholds_can_be_set_and_tuned(fitted):
     view = fitted.at(1.0)
     p_s, p_q = view.confidences(s, q)
     assert np.array_equal(view.score_samples(s, q), p_s * p_q)
-    assert np.array_equal(view.predict(s, q), p_s * p_q > 0.5)
+    assert np.array_equal(view.predict(s, q), (p_s >= 0.5) & (p_q >= 0.5))
     assert np.array_equal(view.set_threshold(0.2).predict(s, q), p_s * p_q > 0.2)
     assert np.array_equal(view.set_threshold(p_s=0.3, p_q=0.6).predict(s, q), (p_s > 0.3) & (p_q > 0.6))
     flag = view.tune(s, q, beta=1.0).predict(s, q)
     assert flag[event].mean() > 0.9
     assert flag[~event].mean() < 0.02
-    assert np.array_equal(fitted.predict(s, q), p_s * p_q > 0.5), "a view must not change its parent"
+    assert np.array_equal(fitted.predict(s, q), (p_s >= 0.5) & (p_q >= 0.5)), (
+        "a view must not change its parent"
+    )
     with pytest.raises(InputError, match="either product"):
         view.set_threshold(p_s=0.3)
     with pytest.raises(InputError, match=r"\[0, 1\]"):
@@ -97,8 +101,8 @@ def test_no_more_than_all_events_are_found_where_there_are_more_than_in_training
     assert result.alpha > fitted.alpha_
     assert result.recall_hat == 1
     assert max(result.intervals.recall_hat[1], result.interval[1]) <= 1
-    given = copy.copy(fitted)
-    given.alpha = fitted.alpha_  # with a given α, R̂ above 1 shows that there are more events than α
+    given = fitted.at(1.0)  # with a given α, R̂ above 1 shows that there are more events than α
+    given.rule_ = replace(given.rule_, alpha_given=True)
     known = given.evaluate(s[often], q[often])
     assert known.alpha == fitted.alpha_
     assert known.recall_hat > 1
@@ -299,7 +303,7 @@ def test_a_setting_out_of_range_is_refused_by_name_at_fit(setting, value, words)
 def test_score_is_the_f_hat_of_an_evaluation(fitted):
     s, q, _ = event_rows(seed=1)
     assert fitted.score(s, q) == fitted.evaluate(s, q).fbeta_hat > 0.7
-    with_context = fitted.evaluate_confidences(*fitted.confidences(s, q), np.arange(len(s)) % 2)
+    with_context = fitted.evaluate_scores(fitted.score_rows(s, q), np.arange(len(s)) % 2)
     assert fitted.score(s, q, context=np.arange(len(s)) % 2) == with_context.fbeta_hat
     quiet = fitted.at(1.0)
     quiet.confidences = lambda *_: (np.zeros(5), np.zeros(5))
@@ -396,7 +400,7 @@ def test_an_ensemble_keeps_every_good_start_and_is_saved_with_them(tmp_path):
     assert own.scorer_s.net.members == own.scorer_q.net.members == good > 1
     assert det.predict(s, q)[event].mean() > 0.9
     best = select_thresholds(*det.confidences(s, q), n_permutations=0)
-    assert own.thresholds == pytest.approx((best.threshold_s, best.threshold_q))
+    assert own.rule.thresholds == pytest.approx((best.threshold_s, best.threshold_q))
     det.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert again.ensemble is True
@@ -409,21 +413,7 @@ def test_an_ensemble_keeps_every_good_start_and_is_saved_with_them(tmp_path):
 
 
 def test_an_evaluation_survives_a_coincidence_of_more_than_half_of_the_rows():
-    from coad.learned.training.judge import judge
-
     p = (np.arange(400) % 100 < 53).astype(float)
-    found = judge(
-        p,
-        p,
-        beta=1.0,
-        alpha=0.3,
-        alpha_given=False,
-        flagged=int(p.sum()),
-        context=None,
-        seed=0,
-        significance=0.01,
-        plausible=0.25,
-        ordered=False,
-    )
+    found = assess(RowScores(p, p, p, p > 0.5), Rule(1.0, 0.3), significance=0.01, ordered=False)
     assert found.status == "shared regime suspected"
     assert (found.alpha, found.recall_hat, found.interval[1]) == (0.5, 1.0, pytest.approx(1.0))

@@ -12,9 +12,9 @@ import pytest
 pytest.importorskip("torch")
 
 import coad
+from coad.data.model_files import _checksum
+from coad.data.model_formats import FORMAT_VERSION
 from coad.exceptions import FileError
-from coad.learned.folder import _checksum
-from coad.learned.formats import FORMAT_VERSION
 from coad.workflows.model_folder import load_model
 from coad.workflows.scoring import Source, score_files
 

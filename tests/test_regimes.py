@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from coad.workflows.regimes import explain_coincidence, hint_regime, second_opinion
+from coad.core.assessment import RowScores, assess
+from coad.core.rule import Rule
+from coad.core.runs import RowOrder
+from coad.workflows.regimes import explain_coincidence, hint_regime
 
 N = 4000
 
@@ -56,7 +59,7 @@ def test_what_is_known_already_stays_in_the_command(rng):
 
 
 def test_a_number_with_many_values_is_named_but_not_proposed_as_it_is(rng):
-    temperature = rng.random(N)
+    temperature = rng.random(N).round(3)
     s, q = driven(rng, temperature)
     hint = hint_regime(s, q, {"temperature": temperature})
     assert "too many values" in hint.sentence
@@ -84,6 +87,7 @@ def test_columns_that_cannot_be_regimes_are_left_out(rng):
         "name of each row": np.arange(N).astype(str),
         "image": np.zeros((N, 3)),
     }
+    columns["reading of each row"] = rng.random(N)
     assert explain_coincidence(s, q, columns) == []
     assert explain_coincidence(np.zeros(N, dtype=bool), q, {"a": s}) == []
 
@@ -95,5 +99,6 @@ def test_windows_that_share_samples_are_not_taken_for_a_regime(rng):
     for offset in range(16):
         event[np.minimum(centre + offset, N - 1)] = True
     p_s, p_q = (np.where(event, rng.uniform(0.6, 1, N), rng.uniform(0, 0.5, N)) for _ in range(2))
-    assert second_opinion(p_s, p_q).status == "shared regime suspected"
-    assert second_opinion(p_s, p_q, overlap=16).status == "found"
+    rule, scores = Rule(1.0, 0.1), RowScores(p_s, p_q, p_s * p_q, event)
+    assert assess(scores, rule).status == "shared regime suspected"
+    assert assess(scores, rule, order=RowOrder(N, overlap=16)).status == "found"

@@ -20,7 +20,6 @@ pytest.importorskip("plotly")
 from coad import select_thresholds
 from coad.data.layout import Layout
 from coad.events.runs import events_table, find_events
-from coad.report.data import RowStore, read_scored
 from coad.report.drawings import NormalRange, describe, draw, shape_kind
 from coad.report.model_page import write_model_report
 from coad.report.page import safe_json_text
@@ -28,6 +27,7 @@ from coad.report.study import Study
 from coad.report.words import p_text, verdict
 from coad.workflows.model_folder import save_model
 from coad.workflows.recipe import Recipe
+from coad.workflows.scored import RowStore, read_scored
 from coad.workflows.scoring import Source
 
 RECIPE = Recipe(Layout(s=("a", HOSTILE), q=("c", "d")))
@@ -131,7 +131,7 @@ def test_rows_come_back_alike_from_memory_and_from_disk():
 @pytest.mark.parametrize("beta", [0.0, 0.5, 3.0, math.inf])
 def test_numbers_at_any_thresholds_are_those_of_the_metric(model, regimes, beta):
     data = with_everything(300) if regimes else scored_pairs(300)
-    study = Study(data, model)
+    study = Study(data, model, RECIPE)
     for t_s, t_q in ((0.3, 0.6), (0.9, 0.05), study.best(1.0)):
         numbers = study.numbers_at(t_s, t_q, beta)
         flag_s, flag_q = data.p_s >= t_s, data.p_q >= t_q
@@ -142,19 +142,18 @@ def test_numbers_at_any_thresholds_are_those_of_the_metric(model, regimes, beta)
 
 
 @pytest.mark.parametrize("regimes", [False, True], ids=["plain", "regimes"])
-def test_the_thresholds_are_those_that_select_thresholds_finds(model, regimes):
+def test_the_best_thresholds_are_those_that_select_thresholds_finds(model, regimes):
     data = with_everything(400) if regimes else scored_pairs(400)
-    study = Study(data, model)
-    found = select_thresholds(data.p_s, data.p_q, beta=1.0, context=data.code)
-    assert study.status == found.status == "found"
-    assert study.chosen == (found.threshold_s, found.threshold_q)
-    assert study.numbers.fbeta_hat == pytest.approx(found.fbeta_hat)
-    assert study.alpha == pytest.approx(found.alpha)
-    assert study.flags.tolist() == found.predict(data.p_s, data.p_q).tolist()
+    study = Study(data, model, RECIPE)
+    found = select_thresholds(data.p_s, data.p_q, beta=1.0, alpha=study.alpha, context=data.code)
+    assert found.status == "found"
+    best = study.best(1.0)
+    assert best == (found.threshold_s, found.threshold_q)
+    assert study.numbers_at(*best, 1.0).fbeta_hat == pytest.approx(found.fbeta_hat)
 
 
 def test_the_surface_holds_the_numbers_of_its_thresholds(model):
-    study = Study(with_everything(300), model)
+    study = Study(with_everything(300), model, RECIPE)
     surface = study.surface()
     for i, j in ((0, 0), (5, 9), (-1, -1), (12, 3)):
         numbers = study.numbers_at(surface.threshold_s[i], surface.threshold_q[j], 1.0)
@@ -164,16 +163,21 @@ def test_the_surface_holds_the_numbers_of_its_thresholds(model):
 def test_thresholds_set_in_the_model_are_kept(model):
     tuned = model.at(1.0).set_threshold(p_s=0.4, p_q=0.7)
     data = scored_pairs(500)
-    study = Study(data, tuned)
-    assert study.flags.tolist() == tuned.decide(data.p_s, data.p_q).tolist()
+    study = Study(data, model, RECIPE).under(tuned.rule_)
+    assert study.flags.tolist() == ((data.p_s >= 0.4) & (data.p_q >= 0.7)).tolist()
+    assert study.evaluation.flagged == study.flags.sum()
+    assert study.start == (0.4, 0.7)
 
 
 def test_a_model_without_coincidence_flags_nothing_whatever_the_data(model):
     blind = model.at(1.0)
     blind.fitted_[1.0].status = "no coincidence"
-    study = Study(scored_pairs(500), blind)
-    assert study.numbers.n_joint == 0
+    blind.rule_ = replace(blind.rule_, thresholds=(math.inf, math.inf))
+    data = scored_pairs(500)
+    study = Study(replace(data, flag=blind.rule_.flags(data.p_s, data.p_q)), blind, RECIPE)
+    assert study.evaluation.flagged == 0
     assert "training found none" in verdict(study)
+    assert "Nothing is flagged" in verdict(study)
 
 
 def test_the_verdict_comes_first_and_says_how_many_how_sure(model, tmp_path):
@@ -181,7 +185,8 @@ def test_the_verdict_comes_first_and_says_how_many_how_sure(model, tmp_path):
     text = " ".join(page_of(tmp_path / "r.html").text)
     said = verdict(study)
     assert re.match(
-        r"\d+ events.* in 900 pairs; \d+.* not explained by chance; about \d+.*found; F̂ 0\.\d\d \(.*\); p < 0\.005\.",
+        r"\d+ events \(\d+ of 900 pairs flagged\); of these \d+ % are not explained by chance; about \d+ % of all "
+        r"anomalies are found; F̂ 0\.\d\d \(.*\); p ≤ 0\.001\.",
         said,
     )
     assert text.index(said) < text.index("Estimates") < text.index("Assumptions")
@@ -189,12 +194,11 @@ def test_the_verdict_comes_first_and_says_how_many_how_sure(model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("p", "n", "text"), [(1 / 201, 200, "p < 0.005"), (0.03, 200, "p = 0.03"), (None, 0, "p not computed")]
+    ("p", "n", "text"), [(1 / 200, 199, "p ≤ 0.005"), (0.03, 199, "p = 0.03"), (1.0, None, "p not computed")]
 )
 def test_the_least_possible_p_value_is_a_bound(model, p, n, text):
-    study = Study(scored_pairs(200), model)
-    study.__dict__["test"] = replace(study.test, p_value=p, n_permutations=n)
-    assert p_text(study) == text
+    found = Study(scored_pairs(200), model, RECIPE).evaluation
+    assert p_text(replace(found, p_value=p, null_joint=None if n is None else np.zeros(n))) == text
 
 
 SHAPES = {
@@ -272,7 +276,8 @@ def test_where_there_is_nothing_the_page_says_so_and_shows_why(model, tmp_path):
     page = page_of(tmp_path / "r.html")
     words = " ".join(page.text)
     assert "No event found in 600 pairs" in words
-    assert "Nothing is flagged" in words
+    assert "is no more than chance gives" in words
+    assert "Next: longer windows" in words
     assert "shuffled pairings" in words
     assert len(page.figures) >= 5, "the scatter, the surface, the curve, the scan and chance show why"
 
@@ -345,7 +350,7 @@ def test_the_command_writes_the_page_and_prints_the_verdict(files, tmp_path, run
         "report", files / "model", files / "new.parquet", "--out", page, "--label", "bad"
     )
     assert code == 0, err
-    assert re.match(r"\d+ events?.* in 400 pairs", out)
+    assert re.match(r"\d+ events? .*of 400 pairs", out)
     assert out.splitlines()[0] in " ".join(page_of(page).text)
     assert "Judged by the labels" in " ".join(page_of(page).text)
 

@@ -12,7 +12,7 @@ from coad.data import Layout, read_pairs
 from coad.data.atomic import written_whole
 from coad.exceptions import FileError, InputError
 from coad.learned.estimator import CoAD
-from coad.workflows.evaluating import evaluate_files, n_events, overlapping
+from coad.workflows.evaluating import evaluate_files
 from coad.workflows.model_folder import load_model, save_model
 from coad.workflows.recipe import Clocks, Recipe
 from coad.workflows.scoring import Source, _ahead, iter_confidences, score_files
@@ -204,8 +204,8 @@ def test_evaluating_files_is_evaluating_their_pairs(model, folder):
     expected = model.evaluate(pairs.s, pairs.q)
     report = evaluate_files(model, Recipe(LAYOUT), Source(folder))
     assert report.judgement.evaluation.fbeta_hat == pytest.approx(expected.fbeta_hat, abs=1e-6)
-    assert report.judgement.n_judged == len(pairs)
-    assert report.n_rows == 1200
+    assert report.judgement.evaluation.n_rows == len(pairs)
+    assert report.scored.n_rows == 1200
 
 
 def test_labels_that_are_text_are_refused(model, tmp_path):
@@ -229,10 +229,3 @@ def test_reading_ahead_keeps_the_order_and_hands_errors_over():
     endless = _ahead(iter(int, 1))
     next(endless)
     endless.close()  # must not hang
-
-
-def test_runs_and_overlaps_are_counted():
-    assert n_events(np.array([False, True, True, False, True])) == 2
-    assert n_events(np.zeros(0, dtype=bool)) == 0
-    assert overlapping(64, np.arange(5) * 64) == 1
-    assert overlapping(1024, np.arange(5) * 64) == 16

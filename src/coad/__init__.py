@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 from coad._lazy import lazy_names
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time the names load when they are first used
+    from coad.core.assessment import Evaluation
     from coad.core.metric import fbeta_hat, precision_hat, recall_hat
     from coad.core.moments import Moments
+    from coad.core.protocol import Detector
+    from coad.core.rule import Rule
     from coad.data.pairs import Pairs
     from coad.data.read import pairs_from_frame, read_pairs
     from coad.learned.estimator import CoAD
@@ -32,9 +35,12 @@ _HOME = {
     "CoincidenceLoss": "coad.learned.objective",
     "CoincidenceModes": "coad.modes.estimator",
     "CoincidenceThreshold": "coad.thresholds.detector",
+    "Detector": "coad.core.protocol",
+    "Evaluation": "coad.core.assessment",
     "Moments": "coad.core.moments",
     "NetSpec": "coad.learned.net_spec",
     "Pairs": "coad.data.pairs",
+    "Rule": "coad.core.rule",
     "ThresholdResult": "coad.thresholds.selection",
     "beta_scan": "coad.thresholds.curves",
     "fbeta_hat": "coad.core.metric",
@@ -51,9 +57,12 @@ __all__ = [
     "CoincidenceLoss",
     "CoincidenceModes",
     "CoincidenceThreshold",
+    "Detector",
+    "Evaluation",
     "Moments",
     "NetSpec",
     "Pairs",
+    "Rule",
     "ThresholdResult",
     "__version__",
     "beta_scan",

@@ -9,7 +9,7 @@ import typer
 
 from coad import __version__
 from coad._extras import missing_package
-from coad.cli import evaluate, explore, fit, modes, report, role, score, thresholds
+from coad.cli import evaluate, explore, fit, modes, report, role, score, thresholds, tune
 from coad.cli._print import out
 from coad.exceptions import CoadError
 from coad.research.commands import bench, demo, reproduce
@@ -25,6 +25,7 @@ app.command("thresholds")(thresholds.thresholds)
 app.command("fit")(fit.fit)
 app.command("modes")(modes.modes)
 app.command("role")(role.role)
+app.command("tune")(tune.tune)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)

@@ -9,7 +9,6 @@ __all__ = ["missing_package"]
 #: Top-level module → the extra that installs it.
 _EXTRA = {
     "torch": "learn",
-    "safetensors": "learn",
     "plotly": "plot",
     "fastapi": "app",
     "uvicorn": "app",

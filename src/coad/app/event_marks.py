@@ -10,7 +10,7 @@ import numpy as np
 from coad.app.marks import VERDICTS, Mark, Marks
 from coad.core.labels import wilson
 from coad.events.runs import Events
-from coad.report.data import Scored
+from coad.workflows.scored import Scored
 
 __all__ = ["EventMarks", "confirmed"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,20 +15,23 @@ from coad.app.event_marks import EventMarks, confirmed
 from coad.app.insight import Insight
 from coad.app.marks import Marks
 from coad.app.plain import plain
+from coad.app.sliders import SLIDER_BETAS, slider
 from coad.app.view import View
 from coad.core.labels import label_scores
+from coad.core.rule import Rule
+from coad.core.runs import seconds
 from coad.core.validation import check_beta
-from coad.core.verdict import NO_COINCIDENCE
 from coad.events.runs import Events
 from coad.exceptions import InputError
 from coad.report.cards import card, one_sided, pair_facts, pair_title
 from coad.report.checks import checks_table, regime_rows
-from coad.report.data import Scored
 from coad.report.drawings import NormalRows, describe
-from coad.report.model_figures import history_lines, logit, sampled
+from coad.report.model_figures import history_lines, logit
 from coad.report.study import Study
 from coad.report.words import tone, verdict
 from coad.workflows.recipe import Recipe
+from coad.workflows.scored import Scored, sampled
+from coad.workflows.scoring import Source
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
@@ -39,13 +42,10 @@ log = logging.getLogger(__name__)
 
 #: Cards on a page of the gallery, lines of the table of regimes, and bins of the timeline: what fits a screen.
 PAGE, _REGIMES, _BINS = 12, 30, 160
-#: Positions of the sliders of a threshold and of β: finer than a hand moves them.
-_STEPS, _BETA_STEPS = 400, 80
 #: Points drawn of what is flagged, and of what is not, so that the first picture comes at once.
 _DRAWN_FLAGGED, _DRAWN_OTHERS = 1200, 1800
 #: With more regimes than this, their table takes longer than everything else.
 _MAX_REGIMES = 2000
-_NOT_SIGNIFICANT = " The best pair of thresholds is shown, which is not significant."
 
 
 class Explorer:
@@ -59,8 +59,12 @@ class Explorer:
         The pairs.
     marks : Marks
         Where marks are saved.
+    source : Source, optional
+        The files, to look for a column that explains a shared regime.
     names : str
         The title of the page.
+    folder : Path, optional
+        The model folder; without it, no rule can be saved.
     parent : (Explorer, array), optional
         The explorer of all pairs and the numbers of these among them, if some were dismissed.
     """
@@ -72,26 +76,24 @@ class Explorer:
         scored: Scored,
         marks: Marks,
         *,
+        source: Source | None = None,
         names: str = "",
+        folder: Path | None = None,
         parent: tuple[Explorer, IntArray] | None = None,
     ) -> None:
         self.model, self.recipe, self.scored, self.marks, self.names = model, recipe, scored, marks, names
-        if parent is None:
-            self.study = Study(scored, model)
-        else:
-            from coad.learned.dismissal import alpha_without
-
-            whole = parent[0].scored.flags(*parent[0].study.start)
-            keep = np.isin(np.arange(len(whole)), parent[1])
-            self.study = Study(scored, model, alpha_without(float(model.alpha_), whole, keep))
-        self._normal = NormalRows(scored, scored.flags(*self.study.start))
+        self.source, self.folder = source, folder
+        #: The rule of the model folder; that of ``model`` may be a draft, with more kinds dismissed.
+        self.kept_rule: Rule = model.rule_ if parent is None else parent[0].kept_rule
+        self.study = Study(scored, model, recipe, source)
+        self._normal = NormalRows(scored, self.study.flags)
         if parent is None:
             self.insight = Insight(model, self.study, self._normal)
         else:
             self.insight = parent[0].insight.part(parent[1], self.study, self._normal)
         self.event_marks = EventMarks(scored, marks)
         self._random_order = np.random.default_rng(0).permutation(len(scored))
-        self._clock = None if scored.time is None else _seconds(scored.time)
+        self._clock = None if scored.time is None else seconds(scored.time)
         self.first_view = threading.Event()  # set when the first picture was served
         self._ready = threading.Event()
         self._failed = ""
@@ -99,9 +101,9 @@ class Explorer:
     def prepare(self) -> None:
         """Compute the slow parts: tests, β scan, kinds. Errors are shown on the page."""
         try:
-            _ = self.study.status, self.study.scan, self.study.hint
+            _ = self.study.judgement, self.study.scan
             self.insight.prepare()
-            for beta in self._slider_betas():
+            for beta in SLIDER_BETAS:
                 self.study.best(beta)
         except Exception as error:  # this runs in a thread, where nobody would see it
             log.exception("the tests failed")
@@ -112,7 +114,7 @@ class Explorer:
     def overview(self) -> dict[str, Any]:
         """What the page needs once: names, sliders, filters and the points of the scatter plot."""
         scored, study = self.scored, self.study
-        flagged = scored.flags(*study.start)
+        flagged = study.flags
         drawn = np.concatenate(
             [
                 sampled(np.flatnonzero(flagged), _DRAWN_FLAGGED),
@@ -132,11 +134,13 @@ class Explorer:
                 "n": len(scored),
                 "what": scored.what,
                 "beta": study.beta,
-                "alpha": study.alpha,
-                "alpha_given": study.alpha_given,
+                "alpha_given": study.rule.alpha_given,
+                "can_save": self.folder is not None,
+                "rule": study.rule.words(),
+                "status": study.model.status_,
                 "start": study.start,
-                "betas": self._slider_betas(),
-                "sliders": {"s": _slider(scored.p_s), "q": _slider(scored.p_q)},
+                "betas": SLIDER_BETAS,
+                "sliders": {"s": slider(scored.p_s), "q": slider(scored.p_q)},
                 "regimes": list(scored.contexts) if scored.code is not None else [],
                 "clock": clock,
                 "labels": scored.label is not None,
@@ -156,14 +160,17 @@ class Explorer:
         view = view.check()
         if tune:
             t_s, t_q = self.study.best(view.beta)
-            view = View(**{**asdict(view), "threshold_s": t_s, "threshold_q": t_q})
-        flags = self.scored.flags(view.threshold_s, view.threshold_q)
+            view = replace(view, threshold_s=t_s, threshold_q=t_q, saved=False)
+        rule = self.rule_of(view)
+        flags = rule.flags(self.scored.p_s, self.scored.p_q)
         events = self.scored.events(flags)
         marked = self.event_marks.of_events(events)
         chosen = self._filtered(view, events, marked)
         count, truth = len(chosen), self.scored.label
         answer = {
-            "numbers": asdict(self.study.numbers_at(view.threshold_s, view.threshold_q, view.beta)),
+            "numbers": asdict(self.study.numbers(rule)) | {"thresholds": self._shown_thresholds(rule)},
+            "own": not self.study.rule.changes(rule),
+            "unsaved": bool(self.kept_rule.changes(rule)),
             "events": len(events),
             "shown": count,
             "confirmed": confirmed(marked),
@@ -176,18 +183,49 @@ class Explorer:
             pages = max(1, -(-count // PAGE))
             page = min(max(view.page, 0), pages - 1)
             some = chosen[page * PAGE : (page + 1) * PAGE]
-            cards = [
-                self._card(int(events.peak[i]), int(events.n_pairs[i]), marked.get(int(i))) for i in some
-            ]
+            cards = [self._card(int(events.peak[i]), events[int(i)], marked.get(int(i))) for i in some]
         else:
             pages, page = 1, 0
             pairs = one_sided(self.study, view.show, PAGE, (view.threshold_s, view.threshold_q))
-            cards = [self._card(int(pair), 1, None) for pair in pairs]
+            cards = [self._card(int(pair), None, None) for pair in pairs]
         if self.insight.kinds_known and cards:
             for one, kind in zip(cards, self._kind_names(np.array([x["pair"] for x in cards])), strict=True):
                 one["kind"] = kind
         self.first_view.set()
         return plain(answer | {"page": page, "pages": pages, "cards": cards})
+
+    def rule_of(self, view: View) -> Rule:
+        """The rule that the sliders show: the model's, until one of them is moved."""
+        return (
+            self.study.rule
+            if view.saved
+            else self.study.rule_at(view.threshold_s, view.threshold_q, view.beta)
+        )
+
+    def judged(self, view: View) -> dict[str, Any]:
+        """The verdict on the rule of a view, with its tests: the banner."""
+        rule = self.rule_of(view.check())
+        study = self.study if not self.study.rule.changes(rule) else self.study.under(rule)
+        found = study.evaluation
+        unsaved = f"Not saved: {rule.words()}. " if self.kept_rule.changes(rule) else ""
+        return plain(
+            {
+                "verdict": unsaved + verdict(study),
+                "tone": tone(study),
+                "status": study.status,
+                "intervals": asdict(found.intervals),
+                "p_value": found.p_value,
+                "flagged": found.flagged,
+                "events": found.n_events,
+                "checks": checks_table(study)[1],
+                "null": None if found.null_joint is None else found.null_joint,
+                "observed": found.n_tested,
+            }
+        )
+
+    def _shown_thresholds(self, rule: Rule) -> tuple[float, float]:
+        """Where the sliders stand for a rule; a threshold of the product, or none, has no place on them."""
+        return self.study.start if rule is self.study.rule else rule.thresholds
 
     def surface(self, beta: float) -> dict[str, Any] | None:
         """F̂ over both thresholds for a β."""
@@ -206,24 +244,17 @@ class Explorer:
         )
 
     def more(self) -> dict[str, Any]:
-        """The verdict, the tests and the scan, once they are ready."""
+        """The scan, the training and the kinds, once they are ready."""
         if not self._ready.is_set():
             return {"ready": False}
         if self._failed:
             return {"ready": True, "failed": self._failed}
         study = self.study
         own = next(iter(self.model.fitted_.values()))
-        null = study.test.test
         return plain(
             {
                 "ready": True,
-                "verdict": verdict(study) + (_NOT_SIGNIFICANT if study.status == NO_COINCIDENCE else ""),
-                "tone": tone(study),
-                "status": study.status,
                 "scan": [asdict(point) for point in study.scan],
-                "null": None if null is None else np.round(null.null_fbeta_hat, 4),
-                "observed": None if study.test.candidate is None else study.test.candidate.fbeta_hat,
-                "checks": checks_table(study)[1],
                 "seeds": [asdict(one) | {"kept": one.seed in own.ensemble} for one in own.starts],
                 "history": [line._asdict() for line in history_lines(self.model)],
                 "kinds": self.kinds(),
@@ -233,9 +264,9 @@ class Explorer:
     def event(self, pair: int, view: View) -> dict[str, Any]:
         """Everything about one pair, and the event around it at these thresholds."""
         scored, pair = self.scored, self._checked(pair)
-        events = scored.events(scored.flags(view.threshold_s, view.threshold_q))
+        events = self._events(view)
         number = int(events.of_pair([pair])[0])
-        size = int(events.n_pairs[number]) if number >= 0 else 1
+        around = events[number] if number >= 0 else None
         marks = self.event_marks
         mark = marks.of_events(events).get(number) if number >= 0 else marks.of_pair(pair)
         return plain(
@@ -243,7 +274,7 @@ class Explorer:
                 "pair": pair,
                 "flagged": number >= 0,
                 "title": pair_title(scored, pair),
-                "facts": pair_facts(scored, pair, size),
+                "facts": pair_facts(scored, pair, around),
                 "file": self.event_marks.files[int(scored.file[pair])],
                 "p_s": scored.p_s[pair],
                 "p_q": scored.p_q[pair],
@@ -263,7 +294,7 @@ class Explorer:
         """Save the mark of a pair, or remove all marks of the event around it at ``view``; on disk when this returns."""
         pair = self._checked(pair)
         if verdict is None and view is not None:
-            events = self.scored.events(self.scored.flags(view.threshold_s, view.threshold_q))
+            events = self._events(view)
             self.event_marks.remove_event(pair, events)
         else:
             self.event_marks.put(pair, verdict)
@@ -285,26 +316,35 @@ class Explorer:
         from coad.events.runs import events_table
 
         scored, view = self.scored, view.check()
-        events = scored.events(scored.flags(view.threshold_s, view.threshold_q))
+        events = self._events(view)
         marked = self.event_marks.of_events(events)
         chosen = np.sort(self._filtered(view, events, marked))
         more: dict[str, Any] = {"file": np.array(self.event_marks.files)[scored.file]}
-        for name in ("time", "id", "label"):
+        for name in ("id", "label"):
             if getattr(scored, name) is not None:
                 more[name] = getattr(scored, name)
         if scored.code is not None:
             more["regime"] = np.array(scored.contexts)[scored.code]
         table = events_table(
-            events[chosen], scored.p_s, scored.p_q, first_row=scored.first, last_row=scored.last, more=more
+            events[chosen],
+            scored.p_s,
+            scored.p_q,
+            first_row=scored.first,
+            last_row=scored.last,
+            time=scored.time,
+            more=more,
         )
         if self.insight.kinds_known:
             names = self._kind_names(events.peak[chosen])
             table = table.append_column("kind", pa.array(names, pa.string()))
         return table.append_column("mark", pa.array([marked.get(int(i)) for i in chosen], pa.string()))
 
-    def _card(self, pair: int, size: int, mark: str | None) -> dict[str, Any]:
+    def _events(self, view: View) -> Events:
+        return self.scored.events(self.rule_of(view).flags(self.scored.p_s, self.scored.p_q))
+
+    def _card(self, pair: int, event: Events | None, mark: str | None) -> dict[str, Any]:
         scored = self.scored
-        title, facts = pair_title(scored, pair), pair_facts(scored, pair, size)
+        title, facts = pair_title(scored, pair), pair_facts(scored, pair, event)
         html = card(self.study, self._normal, pair, title, facts)
         return {"pair": pair, "html": html, "mark": mark, "kind": None}
 
@@ -349,11 +389,7 @@ class Explorer:
     def _regimes(self, view: View) -> list[Any]:
         if self.scored.code is None or len(self.scored.contexts) > _MAX_REGIMES:
             return []
-        return regime_rows(self.study, (view.threshold_s, view.threshold_q))[1][:_REGIMES]
-
-    def _slider_betas(self) -> list[float]:
-        middle = np.geomspace(0.01, 100, _BETA_STEPS - 1)
-        return [0.0, *(float(f"{beta:.3g}") for beta in middle), math.inf]
+        return regime_rows(self.study, self.rule_of(view))[1][:_REGIMES]
 
     def _checked(self, pair: int) -> int:
         if not 0 <= pair < len(self.scored):
@@ -361,17 +397,3 @@ class Explorer:
                 f"there is no {self.scored.what[:-1]} {pair}; they go from 0 to {len(self.scored) - 1}"
             )
         return int(pair)
-
-
-def _slider(p: Any) -> list[float]:
-    """Thresholds that flag from half of the pairs down to one, in logarithmic steps."""
-    falling = np.sort(p)[::-1]
-    n = len(falling)
-    count = np.geomspace(max(1, n // 2), 1, _STEPS + 1)
-    return [float(one) for one in falling[np.round(count).astype(np.int64) - 1]]
-
-
-def _seconds(time: Any) -> Any:
-    if time.dtype.kind == "M":
-        return time.astype("datetime64[us]").astype(np.int64) / 1e6
-    return time.astype(float)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 from coad._typing import IntArray
 from coad.exceptions import InputError
 from coad.report.drawings import NormalRows, describe, shape_kind
-from coad.report.model_figures import sampled
 from coad.report.study import Study
+from coad.workflows.tuning import MOST_SORTED, event_kinds
 
 if TYPE_CHECKING:
     from coad.events.kinds import Kinds
@@ -26,9 +27,6 @@ __all__ = ["Insight"]
 _LINES, _SEGMENTS = 4, 10
 #: The kind of a pair that was not assigned yet; kinds are 0 and up, noise is -1.
 _UNKNOWN = -3
-#: Events below which kinds are not worth looking for, events that are clustered at once, and resamples for stability:
-#: seconds in the background.
-_FEWEST, _SORTED, _RESAMPLES = 16, 3000, 8
 
 
 @dataclass(frozen=True)
@@ -72,20 +70,37 @@ class Insight:
 
     def prepare(self) -> None:
         """Find the kinds of the events at the chosen thresholds, if there are enough events."""
-        from coad.events.kinds import find_kinds
-
-        peaks = self.study.events.peak
-        if self._sorted is not None or len(peaks) < _FEWEST:
+        if self._sorted is not None:
             return
-        some = sampled(peaks, _SORTED)
-        flags = np.ones(len(some), dtype=np.bool_)
-        found = find_kinds(self.model, **self._inputs(some), flags=flags, n_resamples=_RESAMPLES)
+        sorted_events = event_kinds(self.model, self.study.scored)
+        if sorted_events is None:
+            return
+        found, some = sorted_events
+        peaks = self.study.events.peak
         self._kind[some] = found.label
         digest = hashlib.sha256(np.round(found.model.means, 6).tobytes()).hexdigest()[:10]
         numbers = self._numbers(peaks, found)
         self._sorted = _Sorted(
             found, digest, tuple(int((numbers == kind).sum()) for kind in range(found.n_kinds))
         )
+
+    @property
+    def found(self) -> Kinds | None:
+        """The kinds, once they are found."""
+        return None if self._sorted is None else self._sorted.kinds
+
+    def numbers_of(self, keys: Iterable[str]) -> list[int]:
+        """The numbers of kinds, by their keys."""
+        known = self._sorted
+        if known is None:
+            return []
+        wanted = set(keys)
+        return [kind for kind in range(known.kinds.n_kinds) if known.key(kind) in wanted]
+
+    def labels(self) -> NDArray[Any] | None:
+        """The context of every pair."""
+        scored = self.study.scored
+        return None if scored.code is None else np.array(scored.contexts)[scored.code]
 
     def part(self, kept: IntArray, study: Study, normal: NormalRows) -> Insight:
         """The same kinds for some of the pairs."""
@@ -122,7 +137,7 @@ class Insight:
     def _numbers(self, pairs: IntArray, found: Kinds) -> IntArray:
         """The number of the kind of each pair; new pairs are assigned now, at most some thousands at a time."""
         with self._lock:
-            new = pairs[self._kind[pairs] == _UNKNOWN][:_SORTED]
+            new = pairs[self._kind[pairs] == _UNKNOWN][:MOST_SORTED]
             if len(new):
                 from coad.events.kind_features import event_features
 

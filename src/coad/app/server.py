@@ -48,6 +48,17 @@ class MarkBody(BaseModel):
     verdict: str | None = None
     threshold_s: float
     threshold_q: float
+    saved: bool = False
+
+
+class RuleBody(BaseModel):
+    """The rule to save: thresholds and β, or the one that is shown."""
+
+    model_config = ConfigDict(extra="forbid")
+    threshold_s: float
+    threshold_q: float
+    beta: float
+    saved: bool = False
 
 
 class KindBody(BaseModel):
@@ -74,6 +85,7 @@ class LookQuery(BaseModel):
     sort: str = "strongest"
     show: str = "events"
     page: int = 0
+    saved: bool = False
     tune: bool = False
 
     def view(self) -> View:
@@ -131,6 +143,15 @@ def make_app(session: Session, token: str, port: int, once: str = "") -> ASGIApp
     def _look(asked: Looked) -> Response:
         return _json(session.current.look(asked.view(), tune=asked.tune))
 
+    @app.get("/api/verdict")
+    def _verdict(asked: Looked) -> Response:
+        return _json(session.current.judged(asked.view()))
+
+    @app.post("/api/rule")
+    def _rule(body: RuleBody) -> Response:
+        view = View(body.threshold_s, body.threshold_q, body.beta, saved=body.saved)
+        return _json({"said": session.save_rule(view)})
+
     @app.get("/api/surface")
     def _surface(beta: float) -> Response:
         return _json(session.current.surface(beta))
@@ -140,8 +161,8 @@ def make_app(session: Session, token: str, port: int, once: str = "") -> ASGIApp
         return _json(session.current.more())
 
     @app.get("/api/event/{pair}")
-    def _event(pair: int, threshold_s: float, threshold_q: float) -> Response:
-        return _json(session.current.event(pair, View(threshold_s, threshold_q).check()))
+    def _event(pair: int, asked: Looked) -> Response:
+        return _json(session.current.event(pair, asked.view()))
 
     @app.get("/api/why/{pair}")
     def _why(pair: int) -> Response:
@@ -149,7 +170,8 @@ def make_app(session: Session, token: str, port: int, once: str = "") -> ASGIApp
 
     @app.post("/api/mark")
     def _mark(body: MarkBody) -> Response:
-        session.current.mark(body.pair, body.verdict, View(body.threshold_s, body.threshold_q).check())
+        view = View(body.threshold_s, body.threshold_q, saved=body.saved).check()
+        session.current.mark(body.pair, body.verdict, view)
         return _json({"kept": True})
 
     @app.post("/api/kind")

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 
-from coad._typing import BoolArray
 from coad.app.explorer import Explorer
 from coad.app.marks import KindNote
+from coad.app.view import View
+from coad.exceptions import InputError
+from coad.learned.dismissal import dismiss, is_dismissed
+from coad.learned.estimator import CoAD
 
 __all__ = ["Session"]
 
-#: New thresholds may flag more of a dismissed kind, so dismissal is repeated, at most so often.
-_ROUNDS = 3
 #: Seconds that the first picture has for itself, at most, before the tests start.
 _HEAD_START = 5.0
 
 
 class Session:
-    """Holds the current explorer, which is replaced by one without the events of a kind when that is dismissed.
+    """Holds the current explorer, which is replaced when a kind is dismissed or a rule is saved.
 
-    The thresholds are then tuned again on what is left, so that the next kind shows. As in
-    :func:`coad.learned.dismissal.dismiss`, but it can be undone, no row is scored again, and the model is not changed.
+    A dismissed kind is a draft of a rule, as :meth:`coad.CoAD.dismiss` makes it: thresholds tuned again on what is left.
+    It can be undone until the rule is saved.
 
     Parameters
     ----------
@@ -56,36 +58,72 @@ class Session:
             if dismissed == self._dismissed:
                 return
             self._dismissed = dismissed
-            self.current = self._without(dismissed) if dismissed else self.base
-            if self.current is not self.base:
-                threading.Thread(target=self.current.prepare, name="coad-tests", daemon=True).start()
+            self._use(self._without(dismissed) if dismissed else self.base)
+
+    def save_rule(self, view: View) -> str:
+        """Write the rule of a view, and the dismissed kinds, to the model folder; returns what changed, in words."""
+        with self._lock:
+            base, current = self.base, self.current
+            if base.folder is None:
+                raise InputError("this explorer has no model folder, so no rule can be saved")
+            old, new = base.model.rule_, current.rule_of(view.check())
+            changed = old.changes(new)
+            if not changed:
+                return "this is the rule of the model already"
+            base.model.rule_ = new
+            try:
+                base.model.save(base.folder)
+            except Exception:
+                base.model.rule_ = old
+                raise
+            before, after = base.study.evaluation, current.study.under(new).evaluation
+            for one in base.kinds():  # they are part of the rule now
+                if one["dismissed"]:
+                    base.marks.note_kind(KindNote(one["kind"], one["name"], False))
+            self.base = _explorer(base, base.model, current, anew=True)
+            self._dismissed = frozenset()
+            self._use(self.base)
+            return (
+                f"saved in {base.folder.name}: {changed}; "
+                f"{before.flagged:,} → {after.flagged:,} flagged, {before.n_events:,} → {after.n_events:,} events here"
+            )
+
+    def _use(self, explorer: Explorer) -> None:
+        self.current = explorer
+        threading.Thread(target=explorer.prepare, name="coad-tests", daemon=True).start()
 
     def _without(self, dismissed: frozenset[str]) -> Explorer:
-        """An explorer without the events of these kinds."""
-        base, left = self.base, self.base
-        kept = np.arange(len(base.scored))
-        for _ in range(_ROUNDS):
-            found = _of_kinds(left, dismissed)
-            if not found.any() or found.all():
-                break
-            kept = kept[~found]
-            left = Explorer(
-                base.model,
-                base.recipe,
-                base.scored.part(kept),
-                base.marks,
-                names=base.names,
-                parent=(base, kept),
-            )
-        return left
+        """An explorer without the events of these kinds: the draft of a rule."""
+        base = self.base
+        model = base.model.at(next(iter(base.model.fitted_)))
+        model.kinds_ = base.insight.found
+        scored, labels = base.scored, base.insight.labels()
+        for number in base.insight.numbers_of(dismissed):
+            dismiss(model, number, scored.s, scored.q, labels, (scored.p_s, scored.p_q))
+        return _explorer(base, model, base)
 
 
-def _of_kinds(explorer: Explorer, dismissed: frozenset[str]) -> BoolArray:
-    """The pairs in events of these kinds, at the best thresholds."""
-    scored = explorer.scored
-    events = scored.events(scored.flags(*explorer.study.start))
-    found = np.zeros(len(scored), dtype=np.bool_)
-    for number, kind in enumerate(explorer.insight.kinds_of(events.peak)):
-        if kind in dismissed:
-            found[events.first[number] : events.last[number] + 1] = True
-    return found
+def _explorer(base: Explorer, model: CoAD, of: Explorer, *, anew: bool = False) -> Explorer:
+    """An explorer of the pairs of another under the rule of a model, without those of dismissed kinds.
+
+    Kinds are those of the other, or looked for ``anew``.
+    """
+    scored = of.scored
+    left = ~is_dismissed(model, scored.s, scored.q, of.insight.labels(), (scored.p_s, scored.p_q))
+    kept = np.flatnonzero(left)
+    part = scored.part(kept)
+    part = replace(
+        part,
+        flag=model.rule_.flags(part.p_s, part.p_q),
+        n_dismissed=scored.n_dismissed + len(scored) - len(kept),
+    )
+    return Explorer(
+        model,
+        base.recipe,
+        part,
+        base.marks,
+        source=base.source,
+        names=base.names,
+        folder=base.folder,
+        parent=None if anew else (of, kept),
+    )

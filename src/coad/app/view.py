@@ -29,6 +29,7 @@ class View:
     sort: str = "strongest"
     show: str = "events"
     page: int = 0
+    saved: bool = False  # the rule of the model, whatever the sliders say
 
     def check(self) -> View:
         """This view, or an error for values that no slider can send."""

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coad.cli._print import number, out, percent, span, table
-from coad.core.verdict import NO_COINCIDENCE, SHARED_REGIME
+from coad.core.verdict import FOUND, NO_COINCIDENCE, SHARED_REGIME
 from coad.exceptions import CoadWarning, FileError, InputError, UnseenContextWarning
 
 if TYPE_CHECKING:
+    from coad.core.rule import Rule
     from coad.workflows.evaluating import Judgement
     from coad.workflows.recipe import Recipe
     from coad.workflows.scoring import Source
@@ -124,33 +125,39 @@ def total_rows(source: Source) -> int | None:
     return total
 
 
-def show_judgement(judged: Judgement, alpha: float, alpha_how: str, *, windows: bool) -> None:
-    """Print the status and the estimates."""
+def show_judgement(judged: Judgement, rule: Rule, *, windows: bool) -> None:
+    """Print the status, the estimates and what to do next."""
+    from coad.workflows.evaluating import next_step
+
     found, status = judged.evaluation, judged.status
-    if status == SHARED_REGIME:
-        why = f"{judged.message}: " if judged.message else ""
-        out(f"{status}: {why}the inputs seem to share an operating regime, not only events")
-        out(
-            "These figures include a factor that both inputs share. "
-            "Refit with --context once you know which column it is."
-        )
-    elif status == NO_COINCIDENCE:
-        out(f"{status}: {judged.message}")
-    else:
+    if status == FOUND:
         out(f"{status}: both inputs single out the same rows (p = {found.p_value:.2g})")
+    else:
+        out(f"{status}: {judged.message}")
+    if status == SHARED_REGIME:
+        out("what is flagged may be an operating regime, not events: no figure below counts as a result")
+    what = "windows" if windows else "rows"
     rows = []
     if status != NO_COINCIDENCE:
         beta = "∞" if math.isinf(found.beta) else f"{found.beta:g}"
-        intervals = found.intervals
+        spans = found.intervals
         rows += [
             (f"F̂ (β = {beta})", number(found.fbeta_hat), span(found.interval)),
-            (PRECISION, percent(found.precision_hat), span(intervals.precision_hat, as_percent=True)),
-            (RECALL, percent(found.recall_hat), span(intervals.recall_hat, as_percent=True)),
+            (PRECISION, percent(found.precision_hat), span(spans.precision_hat, as_percent=True)),
+            (RECALL, percent(found.recall_hat), span(spans.recall_hat, as_percent=True)),
+            (
+                f"α, anomaly rate ({'given' if rule.alpha_given else 'estimated'})",
+                percent(found.alpha),
+                "",
+            ),
         ]
-    rows.append((f"α, anomaly rate ({'given' if alpha_how == 'given' else 'estimated'})", percent(alpha), ""))
-    rows.append((f"flagged {'windows' if windows else 'rows'}", f"{judged.n_flagged:,}", ""))
-    rows.append(("events (runs of flagged rows)", f"{judged.n_events:,}", ""))
+    rows.append((f"flagged {what}", f"{judged.n_flagged:,}", ""))
+    rows.append((f"events (runs of flagged {what})", f"{judged.n_events:,}", ""))
     table(("", "value", "95 % interval"), rows)
+    out(f"rule: {rule.words()}")
+    step = next_step(judged)
+    if step:
+        out(step)
 
 
 #: The names of P̂ and R̂ in tables.

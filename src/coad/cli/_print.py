@@ -58,7 +58,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 def percent(value: float) -> str:
     """Format a share in percent."""
-    return f"{value:.1%}" if value < 0.995 else f"{value:.0%}"
+    return f"{value:.1%}" if value < 0.9995 else f"{value:.0%}"
 
 
 def span(interval: tuple[float, float] | None, *, as_percent: bool = False) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import typer
 
 from coad.cli._options import (
@@ -40,21 +42,21 @@ def evaluate(
     recipe, source = read_as(recipe, source, missing)
     with notes(), progress("evaluating", total_rows(source)) as advance:
         done = evaluate_files(detector, recipe, source, label=label, progress=advance)
-    windows = recipe.layout.window is not None
-    parts = [f"{done.n_rows:,} rows", f"{done.judgement.n_judged:,} {'windows' if windows else 'pairs'}"]
-    if done.n_regimes:
-        parts.append(f"{done.n_regimes:,} regimes")
+    scored, judgement = done.scored, done.judgement
+    parts = [f"{scored.n_rows:,} rows", f"{len(scored):,} {scored.what}"]
+    if scored.contexts:
+        parts.append(f"{len(scored.contexts):,} regimes")
+    if scored.n_dismissed:
+        parts.append(f"{scored.n_dismissed:,} {scored.what} of dismissed kinds left out")
     out(", ".join(parts))
-    show_judgement(done.judgement, detector.alpha_, detector.alpha_how_, windows=windows)
-    say_unseen(done.unseen)
-    if done.judgement.hint is not None:
-        out(f"{done.judgement.hint.sentence}; refit with {done.judgement.hint.option}")
-    if done.judged is not None:
+    show_judgement(judgement, detector.rule_, windows=scored.windows)
+    say_unseen(Counter(dict(scored.unseen)))
+    if done.judged is not None and scored.label is not None:
         judged = done.judged
         out(
             f"by the labels in {label!r}: precision {percent(judged.precision)}, recall {percent(judged.recall)}, "
-            f"F1 {judged.f1:.3f} ({judged.n_anomalous:,} of {done.judgement.n_judged:,} anomalous)"
+            f"F1 {judged.fbeta:.3f} ({int(scored.label.sum()):,} of {len(scored):,} anomalous)"
         )
-    if done.bad_files:
-        name_bad_files(done.bad_files)
+    if scored.bad_files:
+        name_bad_files(list(scored.bad_files))
         raise typer.Exit(1)

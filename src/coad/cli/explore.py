@@ -50,7 +50,7 @@ def explore(
     get_ready()
     listening = bound_socket(port)
     from coad.app.explorer import Explorer
-    from coad.report.data import read_scored
+    from coad.workflows.scored import read_scored
 
     detector, recipe = load_detector(model)
     recipe, source = read_as(recipe, source, missing)
@@ -59,5 +59,5 @@ def explore(
         scored = read_scored(detector, recipe, source, label=label, progress=advance)
     name_bad_files(list(scored.bad_files))
     names = f"{model.name}, {(file or s_file or Path()).name}"
-    explorer = Explorer(detector, recipe, scored, kept, names=names)
+    explorer = Explorer(detector, recipe, scored, kept, source=source, names=names, folder=model)
     serve(explorer, listening, open_browser=browser, say=out)

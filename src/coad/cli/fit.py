@@ -11,7 +11,6 @@ import typer
 
 from coad.cli._inputs import InputOptions, with_input_options
 from coad.cli._print import out
-from coad.core.verdict import SHARED_REGIME
 
 if TYPE_CHECKING:
     from coad.workflows.fitting import FitReport
@@ -42,6 +41,12 @@ def fit(
     ensemble: Annotated[
         bool, typer.Option("--ensemble", help="Average all trainings that ended near the best.")
     ] = False,
+    not_context: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns (names, globs) that are never suggested as a context: consequences of the fault."
+        ),
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="Default: from the number of rows.")] = None,
 ) -> None:
     """Train two networks without labels, save the model, and report what was found."""
@@ -61,6 +66,7 @@ def fit(
         ordered=not inputs.unordered,
         out_of_core=inputs.out_of_core.value,
         ensemble=ensemble,
+        not_context=tuple((not_context or "").split(",")) if not_context else (),
         verbose=on_terminal(),
     )
     with notes():
@@ -79,10 +85,8 @@ def _show(report: FitReport, output: Path) -> None:
         out(
             f"{len(report.regimes):,} regimes; the smallest, {smallest}, has {report.regimes[smallest]:,} pairs"
         )
-    out(f"F̂, P̂ and R̂ are estimated on the {judged.n_judged:,} held-out pairs")
-    show_judgement(judged, model.alpha_, model.alpha_how_, windows=layout.window is not None)
+    out(f"F̂, P̂, R̂ and α are estimated on the {judged.evaluation.n_rows:,} held-out pairs")
+    show_judgement(judged, model.rule_, windows=layout.window is not None)
     if judged.hint is not None:
-        out(f"{judged.hint.sentence}; try:\n  {judged.hint.command(sys.argv[1:])}")
-    elif judged.status == SHARED_REGIME:
-        out("no other column of the table explains it; give the regime with --context or --context-blocks")
+        out(f"  {judged.hint.command(sys.argv[1:])}")
     out(f"model: {output}")

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from coad.cli._options import (
+    AnyModelArgument,
     FileArgument,
     LabelOption,
-    ModelArgument,
     ModelMissingOption,
     QFileOption,
     SFileOption,
@@ -24,7 +24,7 @@ from coad.cli._print import out
 
 
 def report(
-    model: ModelArgument,
+    model: AnyModelArgument,
     file: FileArgument = None,
     output: Annotated[Path, typer.Option("--out", help="HTML file to write.")] = Path("report.html"),
     label: LabelOption = None,
@@ -36,21 +36,21 @@ def report(
     from coad.cli._progress import progress
     from coad.data.atomic import check_writable
     from coad.exceptions import InputError
-    from coad.report.data import read_scored
     from coad.report.model_page import write_model_report
     from coad.report.words import verdict
-    from coad.workflows.model_folder import load_detector
+    from coad.workflows.model_folder import load_model
+    from coad.workflows.scored import read_scored
 
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--out must end in .html, not {output.name!r}")
     check_writable(output)
     source = one_or_two(file, s_file, q_file)
-    detector, recipe = load_detector(model)
+    detector, recipe = load_model(model)
     recipe, source = read_as(recipe, source, missing)
     with notes(), progress("scoring", total_rows(source)) as advance:
         scored = read_scored(detector, recipe, source, label=label, progress=advance)
     names = f"{model.name}, {(file or s_file or Path()).name}"
-    study = write_model_report(output, detector, recipe, scored, names=names)
+    study = write_model_report(output, detector, recipe, scored, source=source, names=names)
     out(verdict(study))
     out(f"report: {output}")
     if scored.bad_files:

@@ -49,7 +49,10 @@ def score(
     if detector.status_ == NO_COINCIDENCE:
         out("no coincidence: training found none, so nothing is flagged")
     else:
-        out(f"{done.n_flagged:,} flagged ({percent(done.n_flagged / max(done.n_pairs, 1))})")
+        share = percent(done.n_flagged / max(done.n_pairs, 1))
+        out(
+            f"{done.n_flagged:,} flagged ({share}) in {done.n_events:,} events, by the rule {detector.rule_.words()}"
+        )
     say_unseen(done.unseen)
     out(f"scores: {output}")
     if done.bad_files:

@@ -40,6 +40,7 @@ _WORDS = {
     "not_significant": "shuffled pairings show as much coincidence (p = {p_value:.2g}); the best pair would flag "
     "{n_joint:,} row{s} with F̂ = {fbeta_hat:.2f}, as noise does",
     "not_significant_here": "on these rows shuffled pairings coincide as much (p = {p_value:.2g})",
+    "nothing_flagged": "no row reaches both thresholds of the rule",
     "none_in_training": "training found none (p = {p_value:.2g})",
     # A shared regime, because …
     "fhat_above_one": "F̂ = {fbeta_hat:.2f}, but an F score cannot pass 1",

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coad._typing import BoolArray, IntArray, RandomState
+from coad.core.runs import RowOrder
 from coad.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -290,6 +291,16 @@ def take_rows(x: Any, rows: IntArray) -> Any:
     if hasattr(x, "iloc"):
         return x.iloc[rows]
     return x[rows] if hasattr(x, "shape") else np.asarray(x)[rows]
+
+
+def order_of(s: Any, q: Any = None) -> RowOrder:
+    """Where rows stand in time: as a :class:`Pairs` says, else one after the other."""
+    if q is not None or not isinstance(s, Pairs):
+        return RowOrder(len(s))
+    row, overlap = None, 1
+    if s.windows is not None:
+        row, overlap = s.windows.start, s.windows.overlap
+    return RowOrder(len(s), s.time, s.group, row, overlap)
 
 
 def unpacked(

@@ -40,6 +40,17 @@ class Windows:
         return replace(self, start=np.atleast_1d(self.start[index]))
 
     @property
+    def overlap(self) -> int:
+        """The number of consecutive windows that share samples.
+
+        >>> make_windows(200, 64, 32).overlap
+        2
+        """
+        steps = np.diff(self.start)
+        steps = steps[steps > 0]
+        return -(-self.length // max(1, int(np.median(steps)))) if len(steps) else 1
+
+    @property
     def last(self) -> IntArray:
         """The last row of each window."""
         return self.start + (self.length - 1)

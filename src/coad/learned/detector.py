@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coad._typing import BoolArray, FloatArray
+from coad.core.assessment import Evaluation, RowScores, assess, figures
+from coad.core.metric import ignore_undefined
 from coad.core.moments import Moments
-from coad.data.pairs import unpacked
+from coad.core.rule import Rule
+from coad.core.runs import RowOrder
+from coad.core.validation import check_beta
+from coad.data.pairs import order_of, unpacked
 from coad.exceptions import InputError, NotFittedError
 from coad.learned.context import joined_context
+from coad.learned.dismissal import dismiss as dismissal
 from coad.learned.dismissal import is_dismissed
 from coad.learned.scaling import Scaler
-from coad.learned.training.heads import plausible_rate
 from coad.learned.training.inputs import (
     as_context,
     as_fitted,
@@ -23,8 +28,7 @@ from coad.learned.training.inputs import (
     scaled_blocks,
     warn_of_unseen_contexts,
 )
-from coad.learned.training.judge import Evaluation, RowScores, figures, judge
-from coad.learned.training.model import Fitted, StartReport, absorb, reaches
+from coad.learned.training.model import Fitted, StartReport, absorb
 from coad.thresholds.selection import select_thresholds
 
 if TYPE_CHECKING:
@@ -52,8 +56,7 @@ class DetectorMixin:
     contexts_: list[Any] | None
     scaler_s_: Scaler | None
     scaler_q_: Scaler | None
-    #: Kinds that were dismissed, see :mod:`coad.learned.dismissal`; and what :func:`find_kinds` found last.
-    dismissed_: tuple[Any, ...] = ()
+    #: What :func:`coad.events.kinds.find_kinds` found last.
     kinds_: Any = None
 
     def at(self, beta: float) -> CoAD:
@@ -111,23 +114,12 @@ class DetectorMixin:
         return found[0], found[1]
 
     def score_samples(self, s: Any, q: Any = None, context: Any = None) -> FloatArray:
-        """The anomaly score p_s·p_q of each row.
-
-        Parameters
-        ----------
-        s, q, context
-            The rows to score.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            High = anomalous.
-        """
+        """The anomaly score p_s·p_q of each row, (n,); high = anomalous."""
         p_s, p_q = self.confidences(s, q, context)
         return p_s * p_q
 
     def score(self, s: Any, q: Any = None, *, context: Any = None) -> float:
-        """F̂ of these rows, at the fitted β and α, as :meth:`evaluate` gives it but without intervals.
+        """F̂ of the rule on these rows, as :meth:`evaluate` gives it but without intervals.
 
         For model selection with scikit-learn, which passes s as X and q as y:
         ``cross_val_score(CoAD(), s, q)``, ``GridSearchCV(CoAD(), {"lr": [1e-3, 1e-2]})``.
@@ -142,10 +134,14 @@ class DetectorMixin:
         float
             High = better; 0 where nothing coincides.
         """
-        p_s, p_q = self.confidences(s, q, context)
+        scores = self.score_rows(s, q, context)
         s, q, context, _, _ = unpacked(s, q, context, None, None)
-        strata = _strata(as_context(self._known(s, q, context), len(p_s)))
-        return figures(Moments.of(p_s, p_q, strata), **self._rates())[0]
+        kept = slice(None) if scores.dismissed is None else ~scores.dismissed
+        labels = as_context(self.known_context(s, q, context), len(scores.flag))
+        strata = None if labels is None else np.unique(labels, return_inverse=True)[1][kept]
+        with ignore_undefined():
+            moments = Moments.of(*self.rule_.memberships(scores.p_s[kept], scores.p_q[kept]), strata)
+            return figures(moments, self.rule_)[0]
 
     def predict(self, s: Any, q: Any = None, context: Any = None) -> BoolArray:
         """Which rows are anomalies.
@@ -178,42 +174,14 @@ class DetectorMixin:
             With ``p_s``, ``p_q``, ``score`` and ``flag``, each of shape (n,).
         """
         p_s, p_q = self.confidences(s, q, context)
-        flags = self.decide(p_s, p_q)
-        if self.dismissed_ and flags.any():
-            flags &= ~is_dismissed(cast("CoAD", self), s, q, context)
-        return RowScores(p_s, p_q, p_s * p_q, flags)
-
-    def decide(self, p_s: FloatArray, p_q: FloatArray) -> BoolArray:
-        """The decision for given confidences; dismissed kinds are not considered.
-
-        Parameters
-        ----------
-        p_s, p_q
-            Confidences from :meth:`confidences`.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-            True = anomaly.
-        """
-        own = self._only()
-        if own.status == "no coincidence":
-            return np.zeros(len(p_s), dtype=bool)
-        return reaches(p_s, p_q, own.threshold, own.thresholds)
+        flags, dismissed = self.rule_.flags(p_s, p_q), None
+        if self.rule_.dismissed:
+            dismissed = is_dismissed(cast("CoAD", self), s, q, context, (p_s, p_q))
+            flags = flags & ~dismissed
+        return RowScores(p_s, p_q, p_s * p_q, flags, dismissed=dismissed)
 
     def latent(self, s: Any, q: Any = None, context: Any = None) -> tuple[FloatArray, FloatArray]:
-        """The input of the last layer of each network, to plot the latent spaces.
-
-        Parameters
-        ----------
-        s, q, context
-            The rows to score.
-
-        Returns
-        -------
-        latent_s, latent_q
-            Arrays of shape (n, width).
-        """
+        """The input of the last layer of each network, two arrays (n, width), to plot the latent spaces."""
         own = self._only()
         rows_s, rows_q, labels = self._prepared(s, q, context)
         return (
@@ -222,59 +190,58 @@ class DetectorMixin:
         )
 
     def evaluate(self, s: Any, q: Any = None, context: Any = None) -> Evaluation:
-        """F̂, P̂, R̂ and J with intervals and a permutation p-value; no labels needed.
+        """What the rule finds in these rows and how sure that is; no labels needed.
 
         Parameters
         ----------
         s, q, context
-            Rows that the model was not fitted on: on the training rows the figures are too high.
+            Rows that the model was not fitted on: on the training rows the figures are too high. Rows are taken
+            to be in time order; a :class:`~coad.data.pairs.Pairs` may say more of their times, groups and windows.
 
         Returns
         -------
         Evaluation
+            The numbers of ``coad evaluate``, ``coad report`` and ``coad explore`` for these rows.
         """
-        p_s, p_q = self.confidences(s, q, context)
-        s, q, context, _, time = unpacked(s, q, context, None, None)
-        return self.evaluate_confidences(p_s, p_q, self._known(s, q, context), time=time)
+        scores, order = self.score_rows(s, q, context), order_of(s, q)
+        s, q, context, _, _ = unpacked(s, q, context, None, None)
+        return self.evaluate_scores(scores, self.known_context(s, q, context), order)
 
-    def evaluate_confidences(
-        self,
-        p_s: FloatArray,
-        p_q: FloatArray,
-        context: Any = None,
-        *,
-        flagged: int | None = None,
-        time: NDArray[Any] | None = None,
+    def evaluate_scores(
+        self, scores: RowScores, context: Any = None, order: RowOrder | None = None
     ) -> Evaluation:
-        """:meth:`evaluate` for confidences that are already computed.
+        """:meth:`evaluate` for rows that are scored already.
 
         Parameters
         ----------
-        p_s, p_q
-            Confidences from :meth:`confidences`.
-        context
-            The regime of each row.
-        flagged
-            The number of flagged rows; counted by :meth:`decide` if not given.
-        time
-            The time of each row; without it, rows are taken to be in time order.
+        scores
+            From :meth:`score_rows`.
+        context, order
+            The regime of each row, and where the rows stand in time.
 
         Returns
         -------
         Evaluation
         """
-        return judge(
-            p_s,
-            p_q,
-            **self._rates(),
-            flagged=int(self.decide(p_s, p_q).sum()) if flagged is None else flagged,
-            context=_strata(as_context(context, len(p_s))),
+        return assess(
+            scores,
+            self.rule_,
+            context=as_context(context, len(scores.flag)),
+            order=order,
             seed=self.random_state_,
             significance=self.significance,
-            plausible=plausible_rate(self.alpha),
+            trained=(self.status_, self.p_value_),
             ordered=self.ordered,
-            time=time,
         )
+
+    @property
+    def rule_(self) -> Rule:
+        """What is flagged, and with which β and α it is measured; kept by :meth:`save`."""
+        return self._only().rule
+
+    @rule_.setter
+    def rule_(self, rule: Rule) -> None:
+        self._only().rule = rule
 
     def set_threshold(
         self, product: float | None = None, *, p_s: float | None = None, p_q: float | None = None
@@ -293,37 +260,67 @@ class DetectorMixin:
         CoAD
             This model.
         """
-        own = self._only()
         if product is not None and p_s is None and p_q is None:
-            own.threshold, own.thresholds = _unit(product, "product"), None
+            self.rule_ = replace(self.rule_, product=_unit(product, "product"))
         elif product is None and p_s is not None and p_q is not None:
-            own.thresholds = (_unit(p_s, "p_s"), _unit(p_q, "p_q"))
+            pair = _unit(p_s, "p_s"), _unit(p_q, "p_q")
+            self.rule_ = replace(self.rule_, thresholds=pair, product=None)
         else:
             raise InputError("give either product, or both p_s and p_q")
         return cast("CoAD", self)
 
-    def tune(self, s: Any, q: Any, *, beta: float | None = None, context: Any = None) -> CoAD:
-        """Set both thresholds to the exact optimum of F̂ on these rows; the networks do not change.
+    def tune(
+        self,
+        s: Any,
+        q: Any = None,
+        *,
+        beta: float | None = None,
+        context: Any = None,
+        threshold_s: float | None = None,
+        threshold_q: float | None = None,
+        dismiss: int | None = None,
+    ) -> CoAD:
+        """Choose another rule for these rows; the networks do not change. :meth:`save` keeps it.
 
-        If the rows show no coincidence, the thresholds are infinite and nothing is flagged.
+        Both thresholds are set to the exact optimum of F̂ on the rows that are of no dismissed kind. If these show no
+        coincidence, they are infinite and nothing is flagged. With ``threshold_s`` and ``threshold_q``, they are set
+        as they are given.
 
         Parameters
         ----------
         s, q, context
             The rows to tune on.
         beta
-            The β of F̂, that of the fit if not given.
+            The β of F̂ from now on, that of the rule if not given.
+        threshold_s, threshold_q
+            Thresholds of p_s and p_q to set, both or none.
+        dismiss
+            A kind from :func:`coad.events.kinds.find_kinds` to dismiss first.
 
         Returns
         -------
         CoAD
             This model.
         """
-        own = self._only()
-        p_s, p_q = self.confidences(s, q, context)
-        labels = as_context(self._known(s, q, context), len(p_s))
-        own.thresholds = self._searched(p_s, p_q, own.beta if beta is None else float(beta), labels)
+        if dismiss is not None:
+            dismissal(cast("CoAD", self), dismiss, s, q, context)
+        if beta is not None:
+            self.rule_ = replace(self.rule_, beta=check_beta(beta))
+        if threshold_s is not None or threshold_q is not None:
+            return self.set_threshold(p_s=threshold_s, p_q=threshold_q)
+        scores = self.score_rows(s, q, context)
+        s, q, context, _, _ = unpacked(s, q, context, None, None)
+        self.tune_scores(scores, self.known_context(s, q, context))
         return cast("CoAD", self)
+
+    def tune_scores(self, scores: RowScores, context: Any = None) -> None:
+        """Set both thresholds to the exact optimum of F̂ on rows that are scored already."""
+        labels = as_context(context, len(scores.flag))
+        kept = slice(None) if scores.dismissed is None else ~scores.dismissed
+        pair = self._searched(
+            scores.p_s[kept], scores.p_q[kept], self.rule_.beta, None if labels is None else labels[kept]
+        )
+        self.rule_ = replace(self.rule_, thresholds=pair, product=None)
 
     @property
     def starts_(self) -> list[StartReport]:
@@ -343,26 +340,28 @@ class DetectorMixin:
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "fitted_")
 
-    def _rates(self) -> dict[str, Any]:
-        return {"beta": self._only().beta, "alpha": self.alpha_, "alpha_given": self.alpha != "auto"}
-
     def _searched(
         self, p_s: FloatArray, p_q: FloatArray, beta: float, labels: Any, **options: Any
     ) -> tuple[float, float]:
         """The exact optimum of both thresholds for given confidences; ``options`` as in ``select_thresholds``."""
-        own = {"alpha": self.alpha_, "random_state": self.random_state_, "ordered": self.ordered, **options}
+        own = {
+            "alpha": self._only().rule.alpha,
+            "random_state": self.random_state_,
+            "ordered": self.ordered,
+            **options,
+        }
         found = select_thresholds(p_s, p_q, beta=beta, context=labels, **own)
         return found.threshold_s, found.threshold_q
 
     def _prepared(self, s: Any, q: Any, context: Any) -> tuple[Any, Any, Any]:
         s, q, context, _, _ = unpacked(s, q, context, None, None)
         rows_s, rows_q = as_fitted(self, s, q)
-        labels = as_context(self._known(s, q, context), len(rows_s))
+        labels = as_context(self.known_context(s, q, context), len(rows_s))
         check_kind_of_context(labels, self.contexts_)
         warn_of_unseen_contexts(labels, self.contexts_)
         return rows_s, rows_q, labels
 
-    def _known(self, s: Any, q: Any, context: Any) -> Any:
+    def known_context(self, s: Any, q: Any, context: Any = None) -> Any:
         """The context of each row: given, discovered by ``context_``, or both."""
         return joined_context(getattr(self, "context_", None), s, q, context)
 
@@ -377,10 +376,6 @@ class DetectorMixin:
                 f"this model has several beta; choose one with at(beta): {_listed(self.fitted_)}"
             )
         return next(iter(self.fitted_.values()))
-
-
-def _strata(labels: NDArray[Any] | None) -> NDArray[np.int64] | None:
-    return None if labels is None else np.unique(labels, return_inverse=True)[1]
 
 
 def _unit(value: float, name: str) -> float:

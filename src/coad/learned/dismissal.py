@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from sklearn.base import clone
 
-from coad._typing import BoolArray, IntArray
+from coad._typing import BoolArray, FloatArray, IntArray
+from coad.core.assessment import RowScores
+from coad.core.rule import Rule, reaches
 from coad.data.pairs import take_rows, unpacked
 from coad.exceptions import InputError
-from coad.learned.training.model import reaches
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
 
-__all__ = ["Dismissed", "alpha_without", "dismiss", "is_dismissed", "refit"]
+__all__ = ["Dismissed", "alpha_without", "dismiss", "is_dismissed", "refit", "with_dismissed"]
 
 
 class KindModel(Protocol):
@@ -35,41 +36,43 @@ class Dismissed:
 
     kind: int
     model: KindModel
-    threshold: float
-    thresholds: tuple[float, float] | None
+    thresholds: tuple[float, float]
+    product: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return vars(self) | {"model": self.model.to_dict()}
 
 
-def dismiss(det: CoAD, kind: int, s: Any, q: Any, context: Any) -> None:
-    """See :meth:`coad.CoAD.dismiss`."""
-    own = det._only()
+def with_dismissed(det: CoAD, kind: int) -> Rule:
+    """The rule of a model, and one more kind dismissed."""
+    rule = det.rule_
     if det.kinds_ is None:
         raise InputError("no kinds are known yet; call coad.events.kinds.find_kinds(det, s, q) first")
     if not 0 <= kind < det.kinds_.n_kinds:
         raise InputError(f"there is no kind {kind!r}; there are 0 to {det.kinds_.n_kinds - 1}")
-    before = None if s is None else det.predict(s, q, context)
-    det.dismissed_ = (
-        *det.dismissed_,
-        Dismissed(int(kind), det.kinds_.model, own.threshold, own.thresholds),
-    )
-    if before is None:
+    new = Dismissed(int(kind), det.kinds_.model, rule.thresholds, rule.product)
+    return replace(rule, dismissed=(*rule.dismissed, new))
+
+
+def dismiss(
+    det: CoAD, kind: int, s: Any, q: Any, context: Any, known: tuple[FloatArray, FloatArray] | None = None
+) -> None:
+    """See :meth:`coad.CoAD.dismiss`; ``known`` are the confidences, if they are computed already."""
+    old, new = det.rule_, with_dismissed(det, kind)
+    det.rule_ = new
+    if s is None:
         return
-    rows_s, rows_q, labels, _, _ = unpacked(s, q, context, None, None)
-    keep = ~is_dismissed(det, rows_s, rows_q, labels)
-    if not keep.any():
-        det.dismissed_ = det.dismissed_[:-1]
+    s, q, context, _, _ = unpacked(s, q, context, None, None)
+    p_s, p_q = det.confidences(s, q, context) if known is None else known
+    dismissed = is_dismissed(det, s, q, context, (p_s, p_q))
+    if dismissed.all():
+        det.rule_ = old
         raise InputError("every row belongs to a dismissed kind, so no threshold can be tuned on them")
-    det.alpha_ = alpha_without(det.alpha_, before, keep)
-    det.alpha_how_ += ", less the share of the dismissed events"
-    kept = np.flatnonzero(keep)
-    det.tune(
-        take_rows(rows_s, kept),
-        take_rows(rows_q, kept),
-        context=None if labels is None else np.asarray(labels)[keep],
-    )
+    flags = old.flags(p_s, p_q)
+    det.rule_ = replace(new, alpha=alpha_without(new.alpha, flags, ~dismissed))
+    scores = RowScores(p_s, p_q, p_s * p_q, flags & ~dismissed, dismissed=dismissed)
+    det.tune_scores(scores, det.known_context(s, q, context))
 
 
 def alpha_without(alpha: float, flagged: BoolArray, keep: BoolArray) -> float:
@@ -83,16 +86,19 @@ def alpha_without(alpha: float, flagged: BoolArray, keep: BoolArray) -> float:
     return float(max(alpha * left * len(keep), 1.0) / keep.sum())
 
 
-def is_dismissed(det: CoAD, s: Any, q: Any, context: Any) -> BoolArray:
-    """See :meth:`coad.CoAD.is_dismissed`."""
+def is_dismissed(
+    det: CoAD, s: Any, q: Any, context: Any, known: tuple[FloatArray, FloatArray] | None = None
+) -> BoolArray:
+    """See :meth:`coad.CoAD.is_dismissed`; ``known`` are the confidences, if they are computed already."""
     s, q, context, _, _ = unpacked(s, q, context, None, None)
     result: BoolArray = np.zeros(len(s), dtype=np.bool_)
-    if not det.dismissed_:
+    rule = det.rule_
+    if not rule.dismissed:
         return result
-    p_s, p_q = det.confidences(s, q, context)
-    now = det.decide(p_s, p_q)
-    for one in det.dismissed_:
-        flagged = reaches(p_s, p_q, one.threshold, one.thresholds)
+    p_s, p_q = det.confidences(s, q, context) if known is None else known
+    now = rule.flags(p_s, p_q)
+    for one in rule.dismissed:
+        flagged = reaches(p_s, p_q, one.thresholds, one.product)
         rows = np.flatnonzero((flagged | now) & ~result)
         if len(rows):
             labels = None if context is None else np.asarray(context)[rows]
@@ -103,7 +109,7 @@ def is_dismissed(det: CoAD, s: Any, q: Any, context: Any) -> BoolArray:
 
 def refit(det: CoAD, s: Any, q: Any, context: Any) -> CoAD:
     """See :meth:`coad.CoAD.refit`."""
-    if not det.dismissed_:
+    if not det.rule_.dismissed:
         raise InputError("no kind was dismissed; call det.dismiss(kind) first")
     s, q, context, group, time = unpacked(s, q, context, None, None)
     keep = ~is_dismissed(det, s, q, context)

@@ -50,7 +50,7 @@ def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: An
     model.context_ = None
     if model.context is not None:
         model.context_ = fitted_context(model.context, s, q, group=group, time=time)
-    labels = as_context(model._known(s, q, context), len(rows_s))
+    labels = as_context(model.known_context(s, q, context), len(rows_s))
     reject_constant(rows_s, "s")
     reject_constant(rows_q, "q")
     seed = seed_of(model.random_state)
@@ -86,19 +86,22 @@ def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: An
     model.alpha_, model.alpha_how_ = found.alpha, found.how
     model.fitted_, model.history_, model.plan_ = found.fitted, found.histories, found.plan
     model.random_state_, model.blueprints_ = seed, blueprints
-    model.dismissed_, model.kinds_ = (), None
+    model.kinds_ = None
     for beta, own in found.fitted.items():
         if own.scorer_s.net.members > 1 and own.status != "no coincidence":
             # Each start was trained for a threshold of one half; the mean of several was not.
             view = model.at(beta)
             p_s, p_q = view.confidences(rows_s, rows_q, context)
             pair = view._searched(p_s, p_q, beta, labels, alpha=model.alpha, n_permutations=0)
-            own.thresholds = pair if np.isfinite(pair).all() else None
+            if np.isfinite(pair).all():
+                own.rule = replace(own.rule, thresholds=pair)
         if own.status == "no coincidence":
-            slow = f"; rows stay alike for {memory:,} rows, so if they are not in time order, say ordered=False (files: --unordered)"
+            slow = ""
+            if memory:
+                slow = f"; rows stay alike for {memory:,} rows, so if they are not in time order, say ordered=False (files: --unordered)"
             warnings.warn(
                 f"no coincidence found for beta = {beta:g}: other pairings do as well on the "
-                f"{len(held):,} validation rows (p = {own.p_value:.3g}); nothing will be flagged{slow if memory else ''}",
+                f"{len(held):,} validation rows (p = {own.p_value:.3g}); nothing will be flagged{slow}",
                 NoCoincidenceWarning,
                 stacklevel=3,
             )

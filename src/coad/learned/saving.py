@@ -1,4 +1,4 @@
-"""A :class:`~coad.CoAD` as facts and tensors, and back; :mod:`coad.learned.folder` puts them into files."""
+"""A :class:`~coad.CoAD` as facts and tensors, and back; :mod:`coad.data.model_files` puts them into files."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from coad.core.rule import Rule
+from coad.data.model_files import from_json, to_json, write_folder
 from coad.learned.dismissal import Dismissed
-from coad.learned.folder import blueprints_of, from_json, to_json, write_folder
 from coad.learned.scaling import Scaler
-from coad.learned.training.model import Fitted, Scorer, StartReport, with_prefix
+from coad.learned.training.model import (
+    Fitted,
+    Scorer,
+    StartReport,
+    as_arrays,
+    blueprints_of,
+    with_prefix,
+)
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
@@ -35,7 +43,7 @@ def save(model: CoAD, folder: Path) -> None:
     if model.context_ is not None:
         facts[_CONTEXT], inner = model.context_.to_facts()
         tensors |= {f"{_CONTEXT}.{name}": value for name, value in inner.items()}
-    write_folder(folder, facts, tensors, model.layout_)
+    write_folder(folder, facts, as_arrays(tensors), model.layout_)
 
 
 def _facts(model: CoAD) -> dict[str, Any]:
@@ -57,18 +65,16 @@ def _facts(model: CoAD) -> dict[str, Any]:
         "fitted": [
             {
                 "beta": to_json(own.beta),
+                "rule": to_json(own.rule.to_dict()),
                 "seed": own.seed,
                 "p_value": own.p_value,
                 "status": own.status,
-                "threshold": own.threshold,
-                "thresholds": to_json(own.thresholds),
                 "columns": [own.scorer_s.column, own.scorer_q.column, own.scorer_s.net.outputs],
                 "ensemble": sorted(own.ensemble),
                 "starts": [asdict(report) for report in own.starts],
             }
             for own in model.fitted_.values()
         ],
-        "dismissed": [to_json(one.to_dict()) for one in model.dismissed_],
         "plan": model.plan_,
         "history": to_json({str(seed): entries for seed, entries in model.history_.items()}),
     }
@@ -103,7 +109,6 @@ def restore(
     if facts.get(_CONTEXT) is not None:
         inner = with_prefix(tensors, f"{_CONTEXT}.")
         model.context = model.context_ = context_class.from_facts(facts[_CONTEXT], inner)
-    model.dismissed_ = tuple(_dismissed(one, kind_class) for one in facts["dismissed"])
     model.fitted_ = {}
     for i, own in enumerate(facts["fitted"]):
         ensemble = [int(seed) for seed in own["ensemble"]]
@@ -118,25 +123,40 @@ def restore(
         model.fitted_[beta] = Fitted(
             beta,
             *scorers,
+            rule=_rule(own["rule"], kind_class),
             starts=[StartReport(**report) for report in own["starts"]],
             seed=int(own["seed"]),
             p_value=float(own["p_value"]),
             status=str(own["status"]),
-            threshold=float(own["threshold"]),
-            thresholds=_pair(own["thresholds"]),
             ensemble=ensemble,
         )
     return model
 
 
-def _dismissed(one: dict[str, Any], kind_class: Any) -> Dismissed:
-    return Dismissed(
-        int(one["kind"]),
-        kind_class.from_dict(one["model"]),
-        float(one["threshold"]),
-        _pair(one["thresholds"]),
+def _rule(facts: dict[str, Any], kind_class: Any) -> Rule:
+    kinds = [
+        Dismissed(
+            int(one["kind"]),
+            kind_class.from_dict(one["model"]),
+            _pair(one["thresholds"]),
+            _some(one["product"]),
+        )
+        for one in facts["dismissed"]
+    ]
+    return Rule(
+        float(from_json(facts["beta"])),
+        float(facts["alpha"]),
+        bool(facts["alpha_given"]),
+        _pair(facts["thresholds"]),
+        _some(facts["product"]),
+        facts["background"],
+        tuple(kinds),
     )
 
 
-def _pair(values: Any) -> tuple[float, float] | None:
-    return None if values is None else (float(from_json(values[0])), float(from_json(values[1])))
+def _pair(values: Any) -> tuple[float, float]:
+    return float(from_json(values[0])), float(from_json(values[1]))
+
+
+def _some(value: Any) -> float | None:
+    return None if value is None else float(value)

@@ -10,8 +10,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from coad.core.assessment import Evaluation, RowScores, assess
+from coad.core.rule import NEVER, Rule
+from coad.core.runs import RowOrder
 from coad.core.verdict import FOUND, NO_COINCIDENCE
-from coad.data.pairs import unpacked
+from coad.data.pairs import order_of, unpacked
 from coad.exceptions import InputError, NoCoincidenceWarning, NotFittedError
 from coad.learned.training.configure import seed_of
 from coad.learned.training.duo import Duo
@@ -27,7 +30,6 @@ from coad.learned.training.inputs import (
     warn_of_outliers,
     warn_of_unseen_contexts,
 )
-from coad.learned.training.judge import Evaluation, RowScores, judge
 from coad.modes import saving
 from coad.modes.catalogue import ModeTable
 from coad.modes.cataloguing import FitResult
@@ -230,18 +232,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         return self.score_rows(s, q, context).score
 
     def score(self, s: Any, q: Any = None, *, context: Any = None) -> float:
-        """F̂ (β = 1) of all rare modes together on these rows, for model selection without labels.
-
-        Parameters
-        ----------
-        s, q, context
-            Rows that the fit did not see.
-
-        Returns
-        -------
-        fbeta_hat : float
-            ``evaluate(s, q, context).fbeta_hat``; 0 if no mode is rare.
-        """
+        """``evaluate(s, q, context).fbeta_hat``, for model selection without labels; 0 if no mode is rare."""
         return float(self.evaluate(s, q, context).fbeta_hat)
 
     def evaluate(self, s: Any, q: Any = None, context: Any = None) -> Evaluation:
@@ -257,29 +248,36 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         evaluation : Evaluation
             The estimates with intervals, a p-value and a status.
         """
-        rows = self.score_rows(s, q, context)
-        _, _, context, _, time = unpacked(s, q, context, None, None)
-        return self.evaluate_confidences(rows.p_s, rows.p_q, context, flagged=int(rows.flag.sum()), time=time)
+        scores, order = self.score_rows(s, q, context), order_of(s, q)
+        return self.evaluate_scores(scores, unpacked(s, q, context, None, None)[2], order)
 
-    def evaluate_confidences(
-        self, p_s: FloatArray, p_q: FloatArray, context: Any = None, *, flagged: int, time: Any = None
+    def known_context(self, s: Any, q: Any, context: Any = None) -> Any:
+        """The context of each row: the one that is given."""
+        return context
+
+    def evaluate_scores(
+        self, scores: RowScores, context: Any = None, order: RowOrder | None = None
     ) -> Evaluation:
-        """:meth:`evaluate` for known confidences, with the number of ``flagged`` rows and the ``time`` of each row."""
-        labels = as_context(context, len(p_s))
-        return judge(
-            p_s,
-            p_q,
-            beta=1.0,
-            alpha=float(np.clip(self.alpha_, 1e-6, 0.5)),
-            alpha_given=False,
-            flagged=flagged,
-            context=None if labels is None else np.unique(labels, return_inverse=True)[1],
+        """:meth:`evaluate` for rows that are scored already; ``order`` says where they stand in time."""
+        return assess(
+            scores,
+            self.rule_,
+            context=as_context(context, len(scores.flag)),
+            order=order,
             seed=self.random_state_,
             significance=self.significance,
-            plausible=1.0,  # the roles have decided already which modes are rare
+            trained=(self.status_, self.p_value_),
+            expects_regimes=self.expects_regimes,
             ordered=self.ordered,
-            time=time,
         )
+
+    @property
+    def rule_(self) -> Rule:
+        """The rule: rows of rare modes are flagged; :meth:`set_role` changes it."""
+        roles = {mode.mode: mode.role for mode in self.modes_}
+        alpha = float(np.clip(self.alpha_, 1e-6, 0.5))
+        background: Any = "all rows" if self.contexts_ is None else "context"
+        return Rule(1.0, alpha, thresholds=NEVER, background=background, roles=roles)
 
     def set_role(self, mode: int, role: Role) -> CoincidenceModes:
         """Overrule the role of one mode.

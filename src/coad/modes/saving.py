@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from coad.learned.folder import blueprints_of, write_folder
+from coad.data.model_files import write_folder
 from coad.learned.scaling import Scaler
 from coad.learned.training.duo import Duo
-from coad.learned.training.model import Blueprint, with_prefix
+from coad.learned.training.model import Blueprint, as_arrays, blueprints_of, with_prefix
 from coad.modes.catalogue import Mode, ModeTable
 from coad.modes.coordinates import Coordinates
 from coad.modes.residuals import ResidualModel
@@ -33,7 +33,8 @@ _RESIDUALS = "deviations."
 
 def save_modes(model: CoincidenceModes, folder: Path) -> None:
     """Write ``folder``, replacing a model that is already there; all of it or nothing."""
-    write_folder(folder, *modes_facts(model), model.layout_)
+    facts, tensors = modes_facts(model)
+    write_folder(folder, facts, as_arrays(tensors), model.layout_)
 
 
 def modes_facts(model: CoincidenceModes) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from coad._typing import IntArray
-from coad.events.runs import find_events
-from coad.report.data import Scored
+from coad.events.runs import Events, event_spans, find_events
 from coad.report.drawings import NormalRows, draw, shape_kind
 from coad.report.study import Study
+from coad.workflows.scored import Scored, time_text
 
 __all__ = ["card", "one_sided", "pair_facts", "pair_title", "strongest"]
 
@@ -43,15 +43,22 @@ def pair_title(scored: Scored, pair: int) -> str:
     return scored.time_text(pair) or f"row {int(scored.first[pair]):,}"
 
 
-def pair_facts(scored: Scored, pair: int, n_pairs: int = 1) -> str:
-    """Rows, duration, file and regime of a pair, for the line under its title."""
+def pair_facts(scored: Scored, pair: int, event: Events | None = None) -> str:
+    """Rows, duration, file and regime of a pair, or of the ``event`` that it is the peak of, for the line under its title."""
+    first, last = (int(scored.first[pair]), int(scored.last[pair]))
     parts = []
-    if scored.windows:
-        parts.append(f"rows {int(scored.first[pair]):,}–{int(scored.last[pair]):,}")
+    if event is not None:
+        first, last = int(scored.first[event.first[0]]), int(scored.last[event.last[0]])
+        if scored.time is not None:
+            spans = event_spans(event, scored.time, scored.first, scored.last)
+            ends = [time_text(one) for one in (spans.start[0], spans.end[0])]
+            if ends[0] != ends[1]:
+                unit = " s" if scored.time.dtype.kind == "M" else ""
+                parts.append(f"{ends[0]} to {ends[1]} ({spans.duration[0]:.4g}{unit})")
+    if last > first:
+        parts.append(f"rows {first:,}–{last:,} ({last - first + 1:,})")
     elif scored.time is not None or scored.id is not None:  # else it is in the title
-        parts.append(f"row {int(scored.first[pair]):,}")
-    if n_pairs > 1:
-        parts.append(f"{n_pairs:,} {scored.what} in a row")
+        parts.append(f"row {first:,}")
     if len(scored.files) > 1:
         parts.append(Path(scored.files[int(scored.file[pair])]).name)
     context = scored.context_of(pair)

@@ -6,10 +6,9 @@ import warnings
 
 import numpy as np
 
-from coad.core.inference import coincidence_after_shift
 from coad.core.metric import precision_hat
 from coad.core.moments import Moments
-from coad.core.validation import LEVEL
+from coad.core.rule import Rule
 from coad.core.verdict import FOUND
 from coad.exceptions import CoadWarning
 from coad.report.study import Study
@@ -24,7 +23,8 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 def checks_table(study: Study) -> Table:
     """Each assumption, what was measured, and whether it holds."""
-    test, scored = study.test, study.scored
+    found, scored = study.evaluation, study.scored
+    level = study.model.significance
     rows: list[tuple[str, str, str]] = []
 
     def add(what: str, measured: str, holds: bool | None) -> None:
@@ -32,25 +32,22 @@ def checks_table(study: Study) -> Table:
             (what, measured, "not tested" if holds is None else "✓ holds" if holds else "✗ does not hold")
         )
 
+    tested = found.null_joint is not None
     add(
         "more joint events than shuffled pairings give",
-        "–" if test.p_value is None else f"p = {test.p_value:.3g} ({test.n_permutations} shuffles)",
-        None if test.p_value is None else test.p_value <= LEVEL,
+        f"p = {found.p_value:.3g}" if tested else "–",
+        found.p_value <= level if tested else None,
     )
     add(
-        "the coincidence does not survive shifting one input in time",
-        "–" if test.shift_p_value is None else f"p = {test.shift_p_value:.3g} ({test.n_shifts} shifts)",
-        None if test.shift_p_value is None else test.shift_p_value <= LEVEL,
+        "the coincidence does not survive moving one input in time",
+        "–" if found.shift_p_value is None else f"p = {found.shift_p_value:.3g}",
+        None if found.shift_p_value is None else found.shift_p_value <= level,
     )
-    flag_s, flag_q = scored.p_s >= study.start[0], scored.p_q >= study.start[1]
-    if len(scored) > 20 and (flag_s & flag_q).any():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CoadWarning)
-            kept, _ = coincidence_after_shift(flag_s, flag_q, scored.code)
+    if tested:
         add(
             "it does not survive a shift by a few rows",
-            f"{min(max(kept, 0.0), 1.0):.0%} survives",
-            kept <= 0.5,
+            f"{min(max(found.kept_after_shift, 0.0), 1.0):.0%} survives",
+            found.kept_after_shift <= 0.5,
         )
     correlation = study.quiet_correlation()
     add(
@@ -58,24 +55,23 @@ def checks_table(study: Study) -> Table:
         f"correlation {correlation:+.3f}",
         abs(correlation) < _CORRELATED,
     )
-    numbers = study.numbers_at(*study.start, study.beta)
-    rate = numbers.precision_hat * numbers.n_joint / max(numbers.n, 1)
+    rate = found.precision_hat * found.joint_fraction
     add(
         "no more events than there can be anomalies",
         f"{rate:.2%} of all; up to {study.largest_rate():.0%} is plausible",
         rate <= study.largest_rate(),
     )
-    add("R̂ does not pass 1", f"{numbers.recall_hat:.2f}", numbers.recall_hat <= 1.05)
+    add("R̂ does not pass 1", f"{found.recall_hat:.2f}", found.recall_hat <= 1.05)
     add(
         "neither input flags more than half",
-        f"s {numbers.n_s / max(numbers.n, 1):.1%}, q {numbers.n_q / max(numbers.n, 1):.1%}",
-        max(numbers.n_s, numbers.n_q) <= numbers.n / 2,
+        f"s {found.mu_s:.1%}, q {found.mu_q:.1%}",
+        max(found.mu_s, found.mu_q) <= 0.5,
     )
-    add(f"at least {_FEW_JOINT} joint {scored.what}", f"{numbers.n_joint:,}", numbers.n_joint >= _FEW_JOINT)
+    add(f"at least {_FEW_JOINT} joint {scored.what}", f"{found.flagged:,}", found.flagged >= _FEW_JOINT)
     add(
         "training found a coincidence on held-out rows",
-        f"{study.trained_status}, p = {study.trained_p:.3g}",
-        study.trained_status == FOUND,
+        f"{study.model.status_}, p = {study.model.p_value_:.3g}",
+        study.model.status_ == FOUND,
     )
     if scored.code is not None:
         count = sum(n for _, n in scored.unseen)
@@ -91,21 +87,28 @@ def checks_table(study: Study) -> Table:
     return ("assumption", "measured", "outcome"), [tuple(row) for row in rows]
 
 
-def regime_rows(study: Study, thresholds: tuple[float, float]) -> Table:
+def regime_rows(study: Study, rule: Rule) -> Table:
     """Pairs, events, flags, P̂ and mean confidences of each regime, those with most flagged first."""
     scored = study.scored
     assert scored.code is not None
     size = len(scored.contexts)
-    flag_s, flag_q = scored.p_s >= thresholds[0], scored.p_q >= thresholds[1]
+    flag_s, flag_q = rule.memberships(scored.p_s, scored.p_q)
+    flags = scored.flag if rule is study.rule else rule.flags(scored.p_s, scored.p_q)
     n = np.bincount(scored.code, minlength=size)
-    joint = np.bincount(scored.code, flag_s & flag_q, size)
+    joint = np.bincount(scored.code, flags, size)
     means = [np.bincount(scored.code, p, size) / np.maximum(n, 1) for p in (scored.p_s, scored.p_q)]
-    peak = scored.events(flag_s & flag_q).peak
+    peak = scored.events(flags).peak
     events = np.bincount(scored.code[peak], minlength=size)
     n_s, n_q = (np.bincount(scored.code, flags, size) for flags in (flag_s, flag_q))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoadWarning)
-        precision = np.clip(precision_hat(Moments(n.astype(float), n_s, n_q, joint)), 0.0, 1.0)
+        precision = np.clip(
+            precision_hat(
+                Moments(n.astype(float), n_s, n_q, np.bincount(scored.code, flag_s * flag_q, size))
+            ),
+            0.0,
+            1.0,
+        )
     unseen = {name for name, _ in scored.unseen}
     rows: list[tuple[str, ...]] = [
         (

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import BoolArray
-from coad.report.data import RowStore, Scored
+from coad.workflows.scored import RowStore, Scored
 
 __all__ = ["NormalRange", "NormalRows", "describe", "draw", "shape_kind"]
 

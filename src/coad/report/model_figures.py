@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from coad._typing import FloatArray
 from coad.core.metric import fbeta_of
 from coad.core.verdict import NO_COINCIDENCE
-from coad.report.data import Scored
 from coad.report.figures import (
     BLUE,
     GREEN,
@@ -26,6 +25,7 @@ from coad.report.figures import (
     styled,
 )
 from coad.report.study import Study, Surface
+from coad.workflows.scored import Scored, sampled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -59,13 +59,6 @@ def logit(p: Any) -> FloatArray:
     """
     clipped = np.clip(np.asarray(p, dtype=np.float64), 1e-7, 1 - 1e-7)
     return np.asarray(np.log10(clipped / (1 - clipped)))
-
-
-def sampled(places: NDArray[Any], most: int) -> NDArray[Any]:
-    """A fixed random sample of at most ``most``, in order, so that the same data give the same page."""
-    if len(places) <= most:
-        return places
-    return np.sort(np.random.default_rng(0).choice(places, most, replace=False))
 
 
 def confidence_figure(study: Study) -> go.Figure:
@@ -104,7 +97,12 @@ def confidence_figure(study: Study) -> go.Figure:
         )
     significant = study.status != NO_COINCIDENCE
     line = {"color": BLUE if significant else GREY, "dash": "dash" if significant else "dot", "width": 2}
-    if all(map(math.isfinite, study.start)):
+    if study.rule.product is not None:
+        p = np.geomspace(study.rule.product, 1.0, 50)[1:-1]
+        figure.add_scatter(
+            x=logit(p), y=logit(study.rule.product / p), mode="lines", line=line, name="the rule"
+        )
+    elif study.has_thresholds and all(map(math.isfinite, study.start)):
         figure.add_vline(x=float(logit(study.start[0])), line=line)
         figure.add_hline(y=float(logit(study.start[1])), line=line)
     styled(figure, "p_s", "p_q")
@@ -154,7 +152,7 @@ def curve_figure(study: Study) -> go.Figure:
     if study.scored.label is not None:
         curves["by the labels"] = (study.scan, "true")
     figure = precision_recall(curves)
-    numbers = study.numbers_at(*study.start, study.beta)
+    numbers = study.numbers(study.rule) if study.flags.any() else study.numbers_at(*study.start, study.beta)
     name = f"{_chosen(study)}, β = {beta_text(study.beta)}"
     add_star(figure, numbers.recall_hat, numbers.precision_hat, name)
     styled(figure, "R̂, found among all", "P̂, not explained by chance")
@@ -177,28 +175,28 @@ def beta_figure(study: Study) -> go.Figure:
 
 
 def null_figure(study: Study) -> go.Figure | None:
-    """The best F̂ of shuffled pairings, and that of the data."""
+    """The joint rows of shuffled pairings, and those of the data."""
     import plotly.graph_objects as go
 
-    test, candidate = study.test.test, study.test.candidate
-    if test is None or candidate is None:
+    found = study.evaluation
+    if found.null_joint is None:
         return None
     figure = go.Figure()
     figure.add_histogram(
-        x=_small(test.null_fbeta_hat),
+        x=_small(found.null_joint),
         nbinsx=40,
         marker_color=GREY,
-        name=f"{len(test.null_fbeta_hat)} shuffled pairings",
+        name=f"{len(found.null_joint)} shuffled pairings",
     )
     figure.add_vline(
-        x=candidate.fbeta_hat,
+        x=found.n_tested,
         line={"color": RED, "width": 3},
-        annotation_text=f"data: {candidate.fbeta_hat:.2f}",
+        annotation_text=f"data: {found.n_tested:,.0f}",
         annotation_position="top left",
     )
-    styled(figure, "best F̂ over all thresholds", "shuffled pairings")
-    most = max(1.0, candidate.fbeta_hat, float(test.null_fbeta_hat.max(initial=0.0)))
-    return figure.update_xaxes(range=[0, most * 1.05]).update_layout(showlegend=True, bargap=0.05)
+    styled(figure, f"{study.scored.what} flagged by both inputs", "shuffled pairings")
+    most = max(1.0, found.n_tested, float(found.null_joint.max(initial=0.0)))
+    return figure.update_xaxes(range=[0, most * 1.1]).update_layout(showlegend=True, bargap=0.05)
 
 
 def history_figure(lines: Sequence[HistoryLine]) -> go.Figure:
@@ -319,7 +317,9 @@ def beta_text(beta: float) -> str:
 
 
 def _chosen(study: Study) -> str:
-    return "chosen" if study.status != NO_COINCIDENCE else "best, not significant"
+    if study.rule.product is not None:
+        return "best"
+    return "the rule" if math.inf not in study.rule.thresholds else "best, not significant"
 
 
 def _axis(scored: Scored) -> NDArray[Any]:

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-from collections.abc import Sequence
-from dataclasses import asdict
+import math
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from coad import __version__
 from coad.core.labels import label_scores
-from coad.core.verdict import NO_COINCIDENCE
+from coad.core.verdict import NO_COINCIDENCE, SHARED_REGIME
+from coad.events.runs import event_spans
 from coad.report import model_figures as figures
 from coad.report.cards import card, one_sided, pair_facts, pair_title, strongest
 from coad.report.checks import checks_table, regime_rows
-from coad.report.data import Scored
 from coad.report.drawings import NormalRows, shape_kind
 from coad.report.model_figures import beta_text
-from coad.report.page import Section, html_table, write_page
+from coad.report.model_settings import settings_section
+from coad.report.page import Section, write_page
 from coad.report.study import Study
 from coad.report.words import p_text, percent, tone, verdict
 from coad.workflows.recipe import Recipe
+from coad.workflows.scored import Scored, time_text
+from coad.workflows.scoring import Source
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
 
 __all__ = ["write_model_report"]
 
-#: Cards of events, and of disagreements for each input; lines of the table of regimes: what fits a page.
-_TOP, _ONE_SIDED, _REGIMES = 12, 6, 40
+#: Cards of events, and of disagreements for each input; lines of the tables of regimes and of events: what fits a page.
+_TOP, _ONE_SIDED, _REGIMES, _LISTED = 12, 6, 40, 100
 
 
 def write_model_report(
-    path: Path, model: CoAD, recipe: Recipe, scored: Scored, *, study: Study | None = None, names: str = ""
+    path: Path, model: CoAD, recipe: Recipe, scored: Scored, *, source: Source | None = None, names: str = ""
 ) -> Study:
     """Write the report of scored pairs to ``path`` (.html).
 
@@ -48,8 +48,8 @@ def write_model_report(
         The model, and how it reads files.
     scored : Scored
         The scored pairs.
-    study : Study, optional
-        The study of these pairs, if there is one already.
+    source : Source, optional
+        The files, to look for a column that explains a shared regime.
     names : str
         Which model and data these are, for the title.
 
@@ -57,8 +57,8 @@ def write_model_report(
     -------
     study : Study
     """
-    study = Study(scored, model) if study is None else study
-    normal = NormalRows(scored, scored.flags(*study.start))
+    study = Study(scored, model, recipe, source)
+    normal = NormalRows(scored, study.flags)
     best_only = " The dotted lines are the best pair, which is not significant."
     sections = [
         _numbers(study),
@@ -66,26 +66,14 @@ def write_model_report(
             "Confidences of both inputs",
             f"Each point is one of {len(scored):,} {scored.what}, placed by the confidence of each input that it is an "
             "anomaly. Those above both thresholds are flagged."
-            + (best_only if study.status == NO_COINCIDENCE else ""),
+            + (best_only if math.inf in study.rule.thresholds else ""),
             figures.confidence_figure(study),
             after=_sampling(study),
             anchor="confidences",
         ),
-        _surface(study),
-        Section(
-            "Precision against recall",
-            "The best thresholds for every β, from few sure events (left) to all that can be found (right).",
-            figures.curve_figure(study) if study.scan else None,
-            anchor="curve",
-        ),
-        Section(
-            "β scan",
-            "F̂ of the best thresholds for every β. Small β favours precision, large β recall.",
-            figures.beta_figure(study) if study.scan else None,
-            anchor="beta",
-        ),
+        *(_thresholds(study) if study.has_thresholds else [_modes(study)]),
         _null(study),
-        _training(model),
+        _training(model) if study.has_thresholds else None,
         Section(
             "Events in time",
             f"{len(study.events):,} events by the score of their strongest {scored.what[:-1]}, and the share of "
@@ -99,6 +87,7 @@ def write_model_report(
             anchor="timeline",
         ),
         _top(study, normal),
+        _events(study),
         _disagreements(study, normal),
         _regimes(study),
         _labels(study),
@@ -108,7 +97,7 @@ def write_model_report(
             table=checks_table(study),
             anchor="checks",
         ),
-        _settings(model, recipe, study, names),
+        settings_section(study, names),
     ]
     write_page(
         path,
@@ -124,55 +113,49 @@ def write_model_report(
 
 
 def _numbers(study: Study) -> Section:
-    numbers, test, scored = study.numbers, study.test, study.scored
-    intervals = test.intervals if study.set_by_hand is None else None
-    cells: list[tuple[str, str]] = []
-    if study.status != NO_COINCIDENCE:
-        between = {} if intervals is None else asdict(intervals)
-        span = {
-            name: f", 95 %: {percent(ends[0])} to {percent(ends[1])}"
-            for name, ends in between.items()
-            if ends
-        }
-        cells = [
-            (f"{len(study.events):,}", f"events, {numbers.n_joint:,} flagged {scored.what}"),
-            (percent(numbers.precision_hat), f"P̂, not explained by chance{span.get('precision_hat', '')}"),
-            (percent(numbers.recall_hat), f"R̂, found among all{span.get('recall_hat', '')}"),
-            (
-                f"{numbers.fbeta_hat:.2f}",
-                f"F̂ at β = {beta_text(study.beta)}"
-                + (
-                    ""
-                    if intervals is None
-                    else f", 95 %: {intervals.fbeta_hat[0]:.2f} to {intervals.fbeta_hat[1]:.2f}"
-                ),
-            ),
-            (percent(study.alpha), f"α, anomaly rate ({'given' if study.alpha_given else 'estimated here'})"),
-            (f"{numbers.threshold_s:.4g} / {numbers.threshold_q:.4g}", "thresholds of p_s / p_q"),
-        ]
-    boxes = "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for value, name in cells)
-    own = int(scored.flag.sum())
-    both = int((scored.flag & study.flags).sum())
-    after = (
-        f"The thresholds are those with the highest F̂ on these {scored.what}. The rule saved in the model, which "
-        f"coad score uses, flags {own:,} {scored.what}; {both:,} of these are flagged here too."
-    )
-    if study.set_by_hand is not None:
-        after = "The thresholds are those set in the model."
+    found, scored = study.evaluation, study.scored
+    rule = f"The rule of the model: {study.rule.words()}."
+    if scored.n_dismissed:
+        rule += f" {scored.n_dismissed:,} {scored.what} of dismissed kinds are left out."
     if study.status == NO_COINCIDENCE:
-        candidate = test.candidate
-        after = "The figures below show why: the best that the search found is no more than chance gives."
-        if candidate is not None:
-            after += (
-                f" The best pair of thresholds would flag {candidate.n_joint:,} {scored.what} with "
-                f"F̂ = {candidate.fbeta_hat:.2f}."
-            )
-    return Section(
-        "Estimates",
-        html=f"<div class='numbers'>{boxes}</div>" if cells else "",
-        after=after,
-        anchor="numbers",
-    )
+        return Section("Estimates", after=rule, anchor="numbers")
+    spans = found.intervals
+    assert spans.alpha is not None
+    rate = found.precision_hat * found.joint_fraction
+    cells = [
+        (
+            f"{len(study.events):,}",
+            f"events; {found.flagged:,} flagged {scored.what} ({percent(found.flagged / max(len(scored), 1))})",
+        ),
+        (
+            percent(found.precision_hat),
+            f"P̂, flagged {scored.what} not explained by chance{_span(spans.precision_hat)}",
+        ),
+        (percent(found.recall_hat), f"R̂, found among all anomalies{_span(spans.recall_hat)}"),
+        (
+            f"{found.fbeta_hat:.2f}",
+            f"F̂ at β = {beta_text(found.beta)}, 95 %: {found.interval[0]:.2f} to {found.interval[1]:.2f}",
+        ),
+        (
+            percent(found.alpha),
+            f"α, the share of anomalies ({'given' if study.rule.alpha_given else 'estimated'}); R̂ compares the "
+            f"{percent(rate)} that are flagged and not explained by chance with it",
+        ),
+    ]
+    if study.status == SHARED_REGIME:  # not results, so not in large type
+        return Section(
+            "Estimates, if no regime were shared",
+            "While a shared regime is suspected, these figures measure that regime and do not count as results.",
+            table=(("", ""), [(name, value) for value, name in cells]),
+            after=rule,
+            anchor="numbers",
+        )
+    boxes = "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for value, name in cells)
+    return Section("Estimates", html=f"<div class='numbers'>{boxes}</div>", after=rule, anchor="numbers")
+
+
+def _span(ends: tuple[float, float]) -> str:
+    return f", 95 %: {percent(ends[0])} to {percent(ends[1])}"
 
 
 def _sampling(study: Study) -> str:
@@ -183,6 +166,41 @@ def _sampling(study: Study) -> str:
     return (
         f"{min(others, figures.DRAWN_OTHERS):,} of the others and {min(flagged, figures.DRAWN_FLAGGED):,} of the "
         "flagged are drawn, a fixed random sample; all numbers are for all rows."
+    )
+
+
+def _thresholds(study: Study) -> list[Section]:
+    """What other thresholds would find."""
+    return [
+        _surface(study),
+        Section(
+            "Precision against recall",
+            "The best thresholds for every β, from few sure events (left) to all that can be found (right).",
+            figures.curve_figure(study) if study.scan else None,
+            anchor="curve",
+        ),
+        Section(
+            "β scan",
+            "F̂ of the best thresholds for every β. Small β favours precision, large β recall.",
+            figures.beta_figure(study) if study.scan else None,
+            anchor="beta",
+        ),
+    ]
+
+
+def _modes(study: Study) -> Section:
+    """How many pairs each mode of a catalogue has here."""
+    mode = study.scored.mode
+    assert mode is not None
+    rows = [
+        (str(one), study.rule.roles.get(one, "the inputs disagree"), f"{int((mode == one).sum()):,}")
+        for one in (*sorted(study.rule.roles), -1)
+    ]
+    return Section(
+        "Modes",
+        f"The {study.scored.what} in each mode.",
+        table=(("mode", "role", study.scored.what), rows),
+        anchor="modes",
     )
 
 
@@ -199,13 +217,18 @@ def _surface(study: Study) -> Section:
 
 
 def _null(study: Study) -> Section:
-    figure = figures.null_figure(study)
+    figure, scored = figures.null_figure(study), study.scored
     return Section(
         "Against chance",
-        f"Not tested: {study.test.message}."
+        "Not tested: nothing is flagged by both inputs."
         if figure is None
-        else f"The same search on {study.test.n_permutations} shuffled pairings, which coincide by chance only. The test "
-        f"itself compares the evidence for joint events, which has more power: {p_text(study)}.",
+        else f"The {scored.what} that the rule flags in both inputs, in the data and in shuffled pairings, which coincide by "
+        f"chance only: {p_text(study.evaluation)}."
+        + (
+            f" Of windows that share samples, every {scored.overlap}th is tested."
+            if scored.overlap > 1
+            else ""
+        ),
         figure,
         anchor="chance",
     )
@@ -244,10 +267,8 @@ def _top(study: Study, normal: NormalRows) -> Section:
     if len(study.events):
         chosen = strongest(study, _TOP)
         cards = [
-            card(study, normal, peak, pair_title(scored, peak), pair_facts(scored, peak, int(size)))
-            for peak, size in zip(
-                study.events.peak[chosen].tolist(), study.events.n_pairs[chosen].tolist(), strict=True
-            )
+            card(study, normal, peak, pair_title(scored, peak), pair_facts(scored, peak, study.events[i]))
+            for i, peak in zip(chosen.tolist(), study.events.peak[chosen].tolist(), strict=True)
         ]
         text = f"The {len(cards)} strongest of {len(study.events):,} events, with both inputs."
     else:
@@ -259,6 +280,40 @@ def _top(study: Study, normal: NormalRows) -> Section:
         text = f"Nothing is flagged. These are the {scored.what} with the highest p_s·p_q."
     html = f"<div class='gallery'>{''.join(cards)}</div>"
     return Section("Events", f"{text} {_legend(scored)}", html=html, anchor="events")
+
+
+def _events(study: Study) -> Section | None:
+    """The strongest events as a table: when, how long, how many rows."""
+    scored, chosen = study.scored, strongest(study, _LISTED)
+    if not len(chosen):
+        return None
+    events = study.events[chosen]
+    first, last = scored.first[events.first], scored.last[events.last]
+    columns: list[tuple[str, list[str]]] = []
+    if scored.time is not None:
+        spans = event_spans(events, scored.time, scored.first, scored.last)
+        unit = " (s)" if scored.time.dtype.kind == "M" else ""
+        columns = [
+            ("start", [time_text(one) for one in spans.start]),
+            ("end", [time_text(one) for one in spans.end]),
+            (f"duration{unit}", [f"{one:.4g}" for one in spans.duration]),
+            ("peak", [time_text(one) for one in spans.peak]),
+        ]
+    if len(scored.files) > 1:
+        columns.append(("file", [Path(scored.files[int(i)]).name for i in scored.file[events.peak]]))
+    columns += [
+        ("first row", [f"{one:,}" for one in first.tolist()]),
+        ("rows", [f"{one:,}" for one in (last - first + 1).tolist()]),
+        ("p_s·p_q", [f"{one:.3f}" for one in scored.scores.score[events.peak].tolist()]),
+    ]
+    return Section(
+        "List of events",
+        f"The {len(chosen):,} strongest of {len(study.events):,} events. An event ends at a gap, a file or a group."
+        if len(chosen) < len(study.events)
+        else "All events, strongest first. An event ends at a gap, a file or a group.",
+        table=(tuple(name for name, _ in columns), list(zip(*(cells for _, cells in columns), strict=True))),
+        anchor="list",
+    )
 
 
 _LEGENDS = {
@@ -298,7 +353,7 @@ def _regimes(study: Study) -> Section:
             "all rows together.",
             anchor="regimes",
         )
-    head, rows = regime_rows(study, study.chosen)
+    head, rows = regime_rows(study, study.rule)
     return Section(
         "By regime",
         "Chance is counted within each regime. If one regime has nearly all events, they may be that regime itself.",
@@ -319,60 +374,3 @@ def _labels(study: Study) -> Section | None:
         f"{study.scored.what} are labelled anomalous. The labels were used for this figure only.",
         anchor="labels",
     )
-
-
-def _settings(model: CoAD, recipe: Recipe, study: Study, names: str) -> Section:
-    own = next(iter(model.fitted_.values()))
-    files: Sequence[str] = study.scored.files
-    rows = [
-        ("model and data", names or "–"),
-        (
-            "files",
-            ", ".join(Path(one).name for one in files[:10])
-            + (f" and {len(files) - 10:,} more" if len(files) > 10 else ""),
-        ),
-        ("rows read", f"{study.scored.n_rows:,}, {len(study.scored):,} {study.scored.what}"),
-        ("β", beta_text(study.beta)),
-        ("α in training", f"{model.alpha_:.4g} ({model.alpha_how_})"),
-        ("seed", f"{model.random_state_}; kept: {', '.join(map(str, sorted(own.ensemble)))}"),
-        ("rule saved in the model", _rule(own)),
-        ("trained", f"{own.status}, p = {own.p_value:.3g}"),
-        ("coad", __version__),
-    ]
-    layout = json.dumps(recipe.to_dict(), indent=1, ensure_ascii=False)
-    command = f"<pre>{escape(fit_command(recipe, model))}</pre><pre>{escape(layout[:6000])}</pre>"
-    html = html_table((), rows, left=True) + command
-    return Section("Settings, to reproduce this", html=html, anchor="settings")
-
-
-def _rule(own: Any) -> str:
-    if own.thresholds is not None:
-        return f"p_s > {own.thresholds[0]:.4g} and p_q > {own.thresholds[1]:.4g}"
-    return f"p_s·p_q > {own.threshold:g}"
-
-
-def fit_command(recipe: Recipe, model: CoAD) -> str:
-    """The command that fits such a model again."""
-    layout = recipe.layout
-    parts = ["coad", "fit", "DATA" if recipe.clocks is None else "--s-file S --q-file Q"]
-    for name, value in (
-        ("s", ",".join(layout.s)),
-        ("q", ",".join(layout.q)),
-        ("context", ",".join(layout.context or ())),
-        ("time", layout.time),
-        ("time-format", layout.time_format),
-        ("long", layout.long),
-        ("window", layout.window),
-        ("stride", layout.stride),
-        ("context-blocks", layout.context_blocks),
-        ("group", layout.group),
-        ("missing", None if layout.missing == "error" else layout.missing),
-        ("beta", beta_text(float(next(iter(model.fitted_)))).replace("∞", "inf")),
-        ("alpha", None if model.alpha == "auto" else model.alpha),
-        ("seeds", model.n_starts),
-        ("epochs", model.epochs),
-        ("seed", model.random_state_),
-    ):
-        if value not in (None, ""):
-            parts.append(f"--{name} {shlex.quote(str(value))}")
-    return " ".join([*parts, "--ensemble"] if model.ensemble else parts)

@@ -1,38 +1,37 @@
-"""Scored pairs under a model's β and α: estimates at any pair of thresholds, the best pair, and its tests."""
+"""Scored pairs under a model's rule: what it finds, estimates at other thresholds, and the best pair for any β."""
 
 from __future__ import annotations
 
 import math
 import threading
-import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from coad._typing import BoolArray, FloatArray
+from coad.core.assessment import Evaluation, figures, plausible_rate
 from coad.core.grid import ThresholdGrid
-from coad.core.inference import MAX_PLAUSIBLE_RATE, fbeta_of_rows
+from coad.core.inference import fbeta_of_rows
 from coad.core.labels import label_scores
-from coad.core.metric import fbeta_hat, precision_hat, recall_hat
+from coad.core.metric import ignore_undefined
 from coad.core.moments import Moments
+from coad.core.rule import Rule
 from coad.core.search import PairSearch
-from coad.core.verdict import NO_COINCIDENCE, SHARED_REGIME, Status, Suspicion, strictest
+from coad.core.verdict import Status
 from coad.events.runs import Events
-from coad.exceptions import CoadWarning
-from coad.report.data import Scored
 from coad.thresholds.curves import ScanPoint
-from coad.thresholds.selection import ThresholdResult, select_thresholds
-from coad.workflows.regimes import hint_regime
+from coad.workflows.evaluating import Judgement, judge
+from coad.workflows.recipe import Recipe
+from coad.workflows.scored import Scored
+from coad.workflows.scoring import Source
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
 
 __all__ = ["Numbers", "Study", "Surface"]
 
-#: With fewer pairs than this after thinning, overlapping windows are tested all the same.
-_FEW_TO_TEST = 100
 #: Pairs from which the β scan is coarser, because each β is a search.
 _MANY = 300_000
 
@@ -66,145 +65,98 @@ class Surface:
 
 
 class Study:
-    """Scored pairs under a model's β and α. Slow parts are computed once, when they are asked for.
+    """Scored pairs under a model's rule. Slow parts are computed once, when they are asked for.
 
     Parameters
     ----------
     scored : Scored
-        The pairs.
-    model : CoAD
-        Its β, its α (if that was estimated, it is estimated again from these pairs) and its thresholds.
-    part_alpha : float, optional
-        For a part of the pairs: α among them. Thresholds that were set for all pairs are then not used.
+        The pairs, with the decisions of the rule.
+    model : CoAD or CoincidenceModes
+        Its rule is the one that is studied.
+    recipe, source : Recipe, Source
+        How the model reads files, and the files, to look for a column that explains a shared regime.
     """
 
-    def __init__(self, scored: Scored, model: CoAD, part_alpha: float | None = None) -> None:
-        own = next(iter(model.fitted_.values()))
-        self.scored, self.beta = scored, float(own.beta)
-        self.trained_status, self.trained_p = own.status, own.p_value
-        self.set_by_hand = own.thresholds if part_alpha is None else None
-        self.alpha_given = model.alpha != "auto"
-        self.seed, self.ordered = model.random_state_, model.ordered
-        self._model_alpha = float(model.alpha_) if part_alpha is None else part_alpha
+    def __init__(self, scored: Scored, model: CoAD, recipe: Recipe, source: Source | None = None) -> None:
+        self.scored, self.model, self.recipe, self.source = scored, model, recipe, source
+        self.rule = model.rule_
+        self.beta = self.rule.beta
         self._best: dict[float, tuple[float, float]] = {}
         self._lock = threading.RLock()
 
+    def under(self, rule: Rule) -> Study:
+        """The same pairs under another rule."""
+        model = self.model.at(next(iter(self.model.fitted_)))
+        model.rule_ = rule
+        flags = rule.flags(self.scored.p_s, self.scored.p_q)
+        return Study(replace(self.scored, flag=flags), model, self.recipe, self.source)
+
     @cached_property
-    def status(self) -> Status:
-        """``"found"``, ``"no coincidence"`` or ``"shared regime suspected"``: training and the test together."""
-        return strictest(self.trained_status, self.test.status)
+    def judgement(self) -> Judgement:
+        """What the rule finds here, as every other command says it."""
+        return judge(self.model, self.recipe, self.source, self.scored)
 
     @property
-    def suspicions(self) -> tuple[Suspicion, ...]:
-        """Why the status is not simply "found": by the test, or else by the training."""
-        if self.test.status == self.status:
-            return self.test.suspicions
-        if self.status == NO_COINCIDENCE:
-            return (Suspicion("none_in_training", {"p_value": self.trained_p}),)
-        return (Suspicion("regime_in_training"),)
+    def evaluation(self) -> Evaluation:
+        """The figures and tests of the rule on these pairs."""
+        return self.judgement.evaluation
 
-    @cached_property
-    def chosen(self) -> tuple[float, float]:
-        """The thresholds: set by hand, or the best on these pairs; infinite if nothing is to be flagged."""
-        by_hand = self.set_by_hand or (0.0,)
-        if self.status == NO_COINCIDENCE or not all(map(math.isfinite, by_hand)):
-            return math.inf, math.inf
-        return self.start
+    @property
+    def status(self) -> Status:
+        """``"found"``, ``"no coincidence"`` or ``"shared regime suspected"``."""
+        return self.judgement.status
 
-    @cached_property
-    def start(self) -> tuple[float, float]:
-        """Like :attr:`chosen`, also if the coincidence is not significant."""
-        if self.set_by_hand is not None and all(map(math.isfinite, self.set_by_hand)):
-            # The model flags above its threshold, a study from the threshold on.
-            low, high = (float(np.nextafter(one, 2.0)) for one in self.set_by_hand)
-            return low, high
-        return self.best(self.beta)
-
-    @cached_property
-    def numbers(self) -> Numbers:
-        """What the chosen thresholds find."""
-        return self.numbers_at(*self.chosen, self.beta)
-
-    @cached_property
+    @property
     def flags(self) -> BoolArray:
         """The flagged pairs."""
-        return self.scored.flags(*self.chosen)
+        return self.scored.flag
 
     @cached_property
     def events(self) -> Events:
         """The joint events."""
         return self.scored.events(self.flags)
 
-    @cached_property
-    def test(self) -> ThresholdResult:
-        """The search with its tests, on pairs that share no samples, in time order."""
-        scored = self.scored
-        order: Any = slice(None)
-        if scored.time is not None and (scored.time[1:] < scored.time[:-1]).any():
-            order = np.argsort(scored.time, kind="stable")
-        step = max(1, scored.overlap)
-        if len(scored) // step < _FEW_TO_TEST:
-            step = 1
-        p_s, p_q = scored.p_s[order][::step], scored.p_q[order][::step]
-        code = None if scored.code is None else scored.code[order][::step]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CoadWarning)
-            return select_thresholds(
-                p_s,
-                p_q,
-                beta=self.beta,
-                alpha=self._model_alpha if self.alpha_given else "auto",
-                context=code,
-                random_state=self.seed,
-                ordered=self.ordered,
-            )
+    @property
+    def has_thresholds(self) -> bool:
+        """Whether the rule is a pair of thresholds (or of their product), and not the modes of a catalogue."""
+        return self.scored.mode is None
 
     @cached_property
-    def hint(self) -> Any:
-        """Blocks of time that explain a shared regime away, or None."""
-        if self.status != SHARED_REGIME:
-            return None
-        flag_s, flag_q = self.scored.p_s >= self.start[0], self.scored.p_q >= self.start[1]
-        return hint_regime(flag_s, flag_q, {}, time=self.scored.time, context=self.scored.code)
+    def start(self) -> tuple[float, float]:
+        """The thresholds of the rule; the best pair if the rule has none, or flags nothing."""
+        if self.rule.product is None and math.inf not in self.rule.thresholds:
+            return self.rule.thresholds
+        return self.best(self.beta)
 
-    def numbers_at(self, threshold_s: float, threshold_q: float, beta: float) -> Numbers:
-        """Counts, P̂, R̂ and F̂ at a pair of thresholds: the metric of the library on the flags."""
+    def rule_at(self, threshold_s: float, threshold_q: float, beta: float) -> Rule:
+        """The rule with other thresholds and another β."""
+        return replace(self.rule, thresholds=(threshold_s, threshold_q), product=None, beta=beta)
+
+    def numbers(self, rule: Rule) -> Numbers:
+        """Counts, P̂, R̂ and F̂ of a rule: those of its evaluation, without the tests."""
         scored = self.scored
-        flag_s, flag_q = scored.p_s >= threshold_s, scored.p_q >= threshold_q
-        joint = int(np.count_nonzero(flag_s & flag_q))
-        alpha = self.alpha
-        found = (0.0, 0.0, 0.0)
-        if joint:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", CoadWarning)
-                moments = Moments.of(flag_s, flag_q, scored.code)
-                found = (
-                    float(fbeta_hat(moments, beta=beta, alpha=alpha)),
-                    float(precision_hat(moments)),
-                    float(recall_hat(moments, alpha=alpha)),
-                )
+        flag_s, flag_q = rule.memberships(scored.p_s, scored.p_q)
+        with ignore_undefined():
+            found = figures(Moments.of(flag_s, flag_q, scored.code), rule)
         return Numbers(
-            threshold_s,
-            threshold_q,
-            beta,
-            alpha,
+            *rule.thresholds,
+            rule.beta,
+            rule.alpha if rule.alpha_given else max(rule.alpha, min(found[4], 0.5)),
             len(scored),
             int(np.count_nonzero(flag_s)),
             int(np.count_nonzero(flag_q)),
-            joint,
-            *found,
+            int(np.count_nonzero(rule.flags(scored.p_s, scored.p_q))),
+            *found[:3],
         )
 
-    @cached_property
+    def numbers_at(self, threshold_s: float, threshold_q: float, beta: float) -> Numbers:
+        """:meth:`numbers` at a pair of thresholds."""
+        return self.numbers(self.rule_at(threshold_s, threshold_q, beta))
+
+    @property
     def alpha(self) -> float:
-        """The anomaly rate: given, or the largest TP on these pairs."""
-        if self.alpha_given:
-            return self._model_alpha
-        with self._lock:
-            richest = self.search.maximise(beta=math.inf, alpha=1.0)
-        if richest.joint == 0 or richest.fbeta_hat <= 0:
-            return self._model_alpha
-        return float(min(0.5, richest.fbeta_hat))
+        """The anomaly rate of the rule."""
+        return float(np.clip(self.rule.alpha, 1e-12, 0.5))
 
     def best(self, beta: float) -> tuple[float, float]:
         """The pair of thresholds with the highest F̂ for a β, exactly; infinite if there is none."""
@@ -283,7 +235,7 @@ class Study:
     def quiet_correlation(self) -> float:
         """The correlation of p_s and p_q of unflagged pairs within each regime; near 0 if they are independent."""
         scored = self.scored
-        rows = ~(scored.flags(*self.start))
+        rows = ~self.flags
         p_s, p_q = scored.p_s[rows], scored.p_q[rows]
         if len(p_s) < 3:
             return 0.0
@@ -296,4 +248,4 @@ class Study:
 
     def largest_rate(self) -> float:
         """The largest plausible share of joint events: more are no anomalies."""
-        return 2 * self._model_alpha if self.alpha_given else MAX_PLAUSIBLE_RATE
+        return plausible_rate(self.rule)

@@ -1,35 +1,40 @@
-"""The verdict of a report in words, and numbers as text."""
+"""The verdict on some data in words, and numbers as text."""
 
 from __future__ import annotations
 
-import math
-
-from coad.core.verdict import FOUND, NO_COINCIDENCE, SHARED_REGIME, in_words
+from coad.core.assessment import Evaluation
+from coad.core.verdict import FOUND, NO_COINCIDENCE, SHARED_REGIME
 from coad.report.study import Study
+from coad.workflows.evaluating import next_step
 
 __all__ = ["p_text", "percent", "tone", "verdict"]
 
 
 def verdict(study: Study) -> str:
-    """The answer in a sentence."""
-    scored, numbers, test = study.scored, study.numbers, study.test
-    why = in_words(study.suspicions)
-    if study.status == NO_COINCIDENCE:
-        return f"No event found in {len(scored):,} {scored.what}: {why}. Nothing is flagged."
-    count, flagged = len(study.events), numbers.n_joint
-    flagged_text = f" ({flagged:,} flagged {scored.what})" if count != flagged else ""
-    low_high = ""
-    if test.intervals is not None and study.set_by_hand is None:
-        low_high = f" ({test.intervals.fbeta_hat[0]:.2f} to {test.intervals.fbeta_hat[1]:.2f})"
-    sentence = (
-        f"{count:,} event{'' if count == 1 else 's'}{flagged_text} in {len(scored):,} {scored.what}; "
-        f"{percent(numbers.precision_hat)} not explained by chance; "
-        f"{'at least' if study.alpha_given else 'about'} {percent(min(numbers.recall_hat, 1.0))} of all found; F̂ {numbers.fbeta_hat:.2f}{low_high}; {p_text(study)}."
+    """The answer in a sentence or two: what was found or what is wrong, and what to do."""
+    scored, judged = study.scored, study.judgement
+    found, count = judged.evaluation, len(study.events)
+    flagged = f"{found.flagged:,} of {len(scored):,} {scored.what} flagged"
+    step = next_step(judged)
+    step = f" {step[0].upper()}{step[1:]}." if step else ""
+    if judged.status == NO_COINCIDENCE:
+        left = (
+            f"What is flagged ({flagged}) is no more than chance gives."
+            if found.flagged
+            else "Nothing is flagged."
+        )
+        return f"No event found in {len(scored):,} {scored.what}: {judged.message}. {left}{step}"
+    if judged.status == SHARED_REGIME:
+        return (
+            f"Shared regime suspected: {judged.message}. So what is flagged ({flagged}) may be an operating regime, "
+            f"not events, and no figure here counts as a result.{step}"
+        )
+    low, high = found.interval
+    return (
+        f"{count:,} event{'' if count == 1 else 's'} ({flagged}); of these {percent(found.precision_hat)} are not "
+        f"explained by chance; {'at least' if study.rule.alpha_given else 'about'} {percent(min(found.recall_hat, 1.0))} "
+        f"of all anomalies are found; F̂ {found.fbeta_hat:.2f} ({low:.2f} to {high:.2f}); {p_text(found)}."
     )
-    if study.status == SHARED_REGIME:
-        hint = "" if study.hint is None else f" {study.hint.sentence}; fit again with {study.hint.option}."
-        return f"Shared regime suspected: {why}, so these may not be events.{hint} {sentence}"
-    return sentence
 
 
 def tone(study: Study) -> str:
@@ -46,9 +51,9 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f} %" if 0.995 <= value < 0.9995 or 0 < value < 0.01 else f"{100 * value:.0f} %"
 
 
-def p_text(study: Study) -> str:
+def p_text(found: Evaluation) -> str:
     """The p-value of the permutation test as text; the least possible value is given as a bound."""
-    p, n = study.test.p_value, study.test.n_permutations
-    if p is None:
+    if found.null_joint is None:
         return "p not computed"
-    return f"p < {math.ceil(1e4 / (n + 1)) / 1e4:g}" if p <= 1.0001 / (n + 1) else f"p = {p:.2g}"
+    least = 1 / (1 + len(found.null_joint))
+    return f"p ≤ {least:.2g}" if found.p_value <= least * 1.0001 else f"p = {found.p_value:.2g}"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin, OutlierMixin, clone
 
 from coad._typing import BoolArray, FloatArray, RandomState
-from coad.core.metric import fbeta_hat, ignore_undefined
+from coad.core.assessment import Evaluation, RowScores, assess, figures
+from coad.core.metric import ignore_undefined
 from coad.core.moments import Moments
+from coad.core.rule import Rule
 from coad.core.validation import as_score, as_strata, check_finite, check_same_length
-from coad.data.pairs import unpacked
+from coad.data.pairs import order_of, unpacked
 from coad.exceptions import InputError, NotFittedError
 from coad.thresholds.selection import ThresholdResult, select_thresholds
 
@@ -98,8 +101,7 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         result = self._select(score_s, score_q, context, self.beta, self.alpha)
         # Nothing is replaced before all went well: a detector never mixes new scorers with old thresholds.
         self.scorer_s_, self.scorer_q_ = scorers
-        self._score_s, self._score_q, self._context = score_s, score_q, context
-        self._ladder_s, self._ladder_q = np.sort(score_s), np.sort(score_q)
+        self._keep(score_s, score_q, context)
         return self._take(result)
 
     def tune(self, beta: float, alpha: float | Literal["auto"] | None = None) -> CoincidenceThreshold:
@@ -137,16 +139,101 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         self.threshold_s_, self.threshold_q_ = float(threshold_s), float(threshold_q)
         return self
 
+    @property
+    def rule_(self) -> Rule:
+        """What is flagged, and with which β and α it is measured; the thresholds are those of the scores."""
+        self._check_fitted()
+        found = self.result_
+        return Rule(
+            found.beta,
+            found.alpha,
+            found.alpha_source == "given",
+            (self.threshold_s_, self.threshold_q_),
+            background="all rows" if self._context is None else "context",
+        )
+
+    def save(self, folder: str | Path) -> None:
+        """Write the thresholds, with the scores they were picked on, to a folder; :func:`coad.load` reads it.
+
+        Detectors and functions are not saved, because that would need pickle: only a detector whose inputs are scores
+        themselves can be saved.
+        """
+        from coad.data.model_files import write_folder
+
+        self._check_fitted()
+        if self.scorer_s_ is not None or self.scorer_q_ is not None:
+            raise InputError("scorers cannot be saved; keep det.rule_ and set it with set_threshold")
+        settings = {k: v for k, v in self.get_params().items() if k not in ("scorer_s", "scorer_q")}
+        if not isinstance(settings["random_state"], (int, type(None))):
+            settings["random_state"] = 0
+        arrays: dict[str, Any] = {"score_s": self._score_s, "score_q": self._score_q}
+        names = None
+        if self._context is not None:
+            names, arrays["context"] = as_strata(self._context, len(self._score_s))
+        facts = {"kind": "thresholds", "settings": settings, "rule": self.rule_.to_dict(), "contexts": names}
+        write_folder(Path(folder), facts, arrays)
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any], arrays: dict[str, Any]) -> CoincidenceThreshold:
+        """The detector that :meth:`save` wrote, from the content of its files."""
+        from coad.data.model_files import from_json
+
+        det = cls(**from_json(facts["settings"]))
+        rule = from_json(facts["rule"])
+        context = None
+        if facts["contexts"] is not None:
+            context = np.array([str(name) for name in facts["contexts"]])[arrays["context"]]
+        score_s, score_q = (np.asarray(arrays[name], dtype=np.float64) for name in ("score_s", "score_q"))
+        result = det._select(score_s, score_q, context, rule["beta"], det.alpha)
+        det.scorer_s_ = det.scorer_q_ = None
+        det._keep(score_s, score_q, context)
+        return det._take(result).set_threshold(*rule["thresholds"])
+
+    def _keep(self, score_s: FloatArray, score_q: FloatArray, context: Any) -> None:
+        self._score_s, self._score_q, self._context = score_s, score_q, context
+        self._ladder_s, self._ladder_q = np.sort(score_s), np.sort(score_q)
+
     def score_samples(self, s: Any, q: Any = None) -> FloatArray:
         """p_s·p_q, high for anomalies; p is the share of training scores below a row's score."""
-        self._check_fitted()
-        score_s, score_q = self._scores(s, q)
-        return _share_below(self._ladder_s, score_s) * _share_below(self._ladder_q, score_q)
+        return self.score_rows(s, q).score
 
     def predict(self, s: Any, q: Any = None) -> BoolArray:
         """True where both scores reach their thresholds."""
-        flag_s, flag_q = self._flags(s, q)
-        return np.asarray(flag_s & flag_q)
+        return self.score_rows(s, q).flag
+
+    def score_rows(self, s: Any, q: Any = None) -> RowScores:
+        """p_s, p_q (the share of training scores below a row's), their product and the decision, in one pass."""
+        self._check_fitted()
+        score_s, score_q = self._scores(s, q)
+        p_s, p_q = _share_below(self._ladder_s, score_s), _share_below(self._ladder_q, score_q)
+        return RowScores(p_s, p_q, p_s * p_q, self.rule_.flags(score_s, score_q))
+
+    def evaluate(self, s: Any, q: Any = None, *, context: Any = None) -> Evaluation:
+        """What the thresholds find in these rows and how sure that is, without labels.
+
+        Parameters
+        ----------
+        s, q, context
+            Rows that the thresholds were not picked on: on those the figures are too high. Rows are taken to be in
+            time order; a :class:`~coad.Pairs` may say more of their times, groups and windows.
+
+        Returns
+        -------
+        Evaluation
+        """
+        scores, order = self.score_rows(s, q), order_of(s, q)
+        labels = unpacked(s, q, context)[2]
+        return assess(
+            scores,
+            self.rule_,
+            context=None if labels is None else as_strata(labels, len(scores.flag))[1],
+            order=order,
+            seed=self.random_state if isinstance(self.random_state, int) else 0,
+            significance=self.significance,
+            trained=(self.status_, self.result_.p_value or 0.0),
+            ordered=self.ordered,
+            memberships=self._flags(s, q),
+        )
 
     def score(self, s: Any, q: Any = None, *, context: Any = None) -> float:
         """F̂ of the thresholds on these rows, which should be new; scikit-learn's model selection asks for it.
@@ -164,8 +251,7 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         flag_s, flag_q = self._flags(s, q)
         strata = None if labels is None else as_strata(labels, len(flag_s))[1]
         with ignore_undefined():
-            moments = Moments.of(flag_s, flag_q, strata)
-            return float(fbeta_hat(moments, beta=self.result_.beta, alpha=self.result_.alpha, cap=True))
+            return figures(Moments.of(flag_s, flag_q, strata), self.rule_)[0]
 
     def _flags(self, s: Any, q: Any) -> tuple[BoolArray, BoolArray]:
         self._check_fitted()

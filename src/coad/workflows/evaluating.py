@@ -2,61 +2,48 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coad._typing import BoolArray, FloatArray
-from coad.core.labels import label_scores
-from coad.core.runs import find_runs
+from coad._typing import IntArray
+from coad.core.assessment import Evaluation
+from coad.core.labels import LabelScores, label_scores
 from coad.core.verdict import NO_COINCIDENCE, SHARED_REGIME, Status, Suspicion, in_words
-from coad.exceptions import FileError, InputError
+from coad.data.layout import FILE
+from coad.data.paths import find_files
 from coad.workflows.recipe import Recipe
-from coad.workflows.regimes import RegimeHint, hint_regime, second_opinion
-from coad.workflows.scoring import (
-    Progress,
-    Source,
-    iter_confidences,
-    known_contexts,
-    no_pairs,
-    unseen_contexts,
-)
+from coad.workflows.regimes import RegimeHint, hint_regime
+from coad.workflows.scored import Scored, read_scored
+from coad.workflows.scoring import Progress, Source
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
 
-__all__ = ["EvaluationReport", "Judged", "Judgement", "evaluate_files", "judge", "n_events"]
+__all__ = ["EvaluationReport", "Judgement", "evaluate_files", "judge", "next_step"]
 
-Candidates = Callable[[], dict[str, NDArray[Any]]]
+_MOST_CANDIDATES = 40  # columns that are tested as the shared regime
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Estimates of a model's quality without labels, and their status."""
+    """What a model's rule finds in some files, and what to do about it: the same in every command."""
 
-    evaluation: Any  # coad's Evaluation
+    evaluation: Evaluation  # of all pairs; after a fit, of the held-out ones
     status: Status
-    message: str
     suspicions: tuple[Suspicion, ...]
-    n_judged: int
-    n_flagged: int
+    n_flagged: int  # of all pairs
     n_events: int
     hint: RegimeHint | None = None
 
-
-@dataclass(frozen=True)
-class Judged:
-    """Precision, recall and F1 of the flags by labels."""
-
-    precision: float
-    recall: float
-    f1: float
-    n_anomalous: int
+    @property
+    def message(self) -> str:
+        """Why the status is not simply "found"."""
+        return in_words(self.suspicions)
 
 
 @dataclass(frozen=True)
@@ -64,11 +51,8 @@ class EvaluationReport:
     """The evaluation of files, and what was read."""
 
     judgement: Judgement
-    n_rows: int
-    n_regimes: int
-    unseen: Counter[str]
-    judged: Judged | None
-    bad_files: list[tuple[Path, FileError]]
+    scored: Scored
+    judged: LabelScores | None
 
 
 def evaluate_files(
@@ -79,7 +63,7 @@ def evaluate_files(
     label: str | None = None,
     progress: Progress | None = None,
 ) -> EvaluationReport:
-    """Evaluate a model on files; only the confidences, context, time and label of each pair are kept in memory.
+    """Evaluate a model on files; the inputs are not kept in memory.
 
     Parameters
     ----------
@@ -98,167 +82,105 @@ def evaluate_files(
     -------
     EvaluationReport
     """
-    kept: dict[str, list[NDArray[Any]]] = {
-        name: [] for name in ("p_s", "p_q", "flag", "context", "time", "label")
-    }
-    bad_files: list[tuple[Path, FileError]] = []
-    n_rows, overlap = 0, 1
-    if label is not None and label in recipe.layout.signals:
-        raise InputError(f"column {label!r} is the label and also an input; labels are for judging only")
-    for part in iter_confidences(
-        model,
-        recipe,
-        source,
-        label=label,
-        on_bad_file=lambda path, error: bad_files.append((path, error)),
-    ):
-        for name in ("p_s", "p_q", "flag"):
-            kept[name].append(getattr(part.scores, name))
-        for name in ("context", "time", "label"):
-            values = getattr(part.pairs, name)
-            if values is not None:
-                kept[name].append(values)
-        n_rows = part.rows_read
-        if part.pairs.windows is not None:
-            overlap = overlapping(part.pairs.windows.length, part.pairs.windows.start)
-        if progress is not None:
-            progress(n_rows)
-    if not kept["p_s"]:
-        raise no_pairs(bad_files)
-    joined = {name: _joined(parts, name) for name, parts in kept.items()}
-    context, known = joined["context"], known_contexts(model, recipe)
-    unseen = unseen_contexts(context, known)
-    n_regimes = 0 if context is None else len(np.unique(context))
-    judged = None if label is None else _by_labels(joined["flag"], joined["label"], label)
-    p_s, p_q, flags = joined["p_s"], joined["p_q"], joined["flag"]
-    assert p_s is not None
-    assert p_q is not None
-    assert flags is not None
-    judgement = judge(model, p_s, p_q, flags=flags, context=context, time=joined["time"], overlap=overlap)
-    return EvaluationReport(judgement, n_rows, n_regimes, unseen, judged, bad_files)
+    scored = read_scored(model, recipe, source, label=label, inputs=False, progress=progress)
+    judged = None if scored.label is None else label_scores(scored.flag, scored.label)
+    return EvaluationReport(judge(model, recipe, source, scored, label=label), scored, judged)
 
 
 def judge(
     model: CoAD,
-    p_s: FloatArray,
-    p_q: FloatArray,
+    recipe: Recipe,
+    source: Source | None,
+    scored: Scored,
     *,
-    flags: BoolArray,
-    context: NDArray[Any] | None = None,
-    time: NDArray[Any] | None = None,
-    overlap: int = 1,
-    rows: NDArray[Any] | None = None,
-    candidates: Candidates | None = None,
-    context_names: tuple[str, ...] = (),
+    label: str | None = None,
+    held: IntArray | None = None,
 ) -> Judgement:
-    """Estimate F̂, P̂ and R̂, and test for a shared regime.
+    """What the model's rule finds in scored pairs, and the context that may explain it.
 
     Parameters
     ----------
-    model : CoAD or CoincidenceModes
-        The fitted model. A catalogue of modes lists regimes itself, so it is not tested for one.
-    p_s, p_q : array of shape (n,)
-        Confidences of all pairs.
-    flags : array of bool
-        The pairs that the model flags.
-    context, time : array, optional
-        Context and time of each pair.
-    overlap : int
-        Number of consecutive windows that share samples.
-    rows : array, optional
-        Pairs on which F̂, P̂ and R̂ are estimated (default: all). The test for a regime uses all pairs.
-    candidates : callable, optional
-        Reads the columns that may explain a shared regime; called only if one is suspected.
-    context_names : tuple of str
-        Columns that form ``context``.
+    model, recipe : CoAD or CoincidenceModes, Recipe
+        The fitted model, and how it reads files.
+    source : Source, optional
+        The files of the pairs, to look for a column that explains a shared regime.
+    scored : Scored
+        The pairs.
+    label : str, optional
+        A column that must not be suggested.
+    held : array of int, optional
+        Pairs that training did not use; the figures are then of these only.
 
     Returns
     -------
     Judgement
     """
-    kept: Any = slice(None) if rows is None else rows
-    known = None if context is None else context[kept]
-    evaluation = model.evaluate_confidences(
-        p_s[kept],
-        p_q[kept],
-        known,
-        flagged=int(flags[kept].sum()),
-        time=None if time is None else time[kept],
-    )
-    status: Status = evaluation.status
-    message, hint = "", None
-    suspicions: tuple[Suspicion, ...] = ()
-    if model.status_ == NO_COINCIDENCE:
-        status, message = NO_COINCIDENCE, "training found none, so nothing is flagged"
-        suspicions = (Suspicion("none_in_training", {"p_value": model.p_value_}),)
-    elif status == NO_COINCIDENCE:
-        suspicions = (Suspicion("not_significant_here", {"p_value": evaluation.p_value}),)
-        message = in_words(suspicions)
-    elif not model.expects_regimes:
-        if time is not None and (time[1:] < time[:-1]).any():
-            order = np.argsort(time, kind="stable")  # the test for a regime shifts one input in time
-            p_s, p_q, time = p_s[order], p_q[order], time[order]
-            context = None if context is None else context[order]
-            candidates = None if candidates is None else _sorted(candidates, order)
-        opinion = second_opinion(
-            p_s, p_q, beta=evaluation.beta, context=context, overlap=overlap, ordered=model.ordered
+    whole = found = model.evaluate_scores(scored.scores, scored.code, scored.order)
+    if held is not None:
+        part = scored.part(np.sort(held))
+        found = model.evaluate_scores(part.scores, part.code, part.order)
+    said = found if found.status == NO_COINCIDENCE else whole
+    hint = None
+    if said.status == SHARED_REGIME:
+        columns = {} if source is None else candidate_columns(recipe, source, scored, label)
+        hint = hint_regime(
+            *model.rule_.memberships(scored.p_s, scored.p_q),
+            columns,
+            time=scored.time,
+            context=scored.code,
+            context_names=tuple(recipe.layout.context or ()),
         )
-        if SHARED_REGIME in (opinion.status, status, model.status_):
-            status = SHARED_REGIME
-            if opinion.status == status:
-                suspicions = opinion.suspicions
-            elif evaluation.shift_p_value > model.significance:
-                suspicions = (Suspicion("slow", {"p_value": evaluation.shift_p_value}),)
-            message = in_words(suspicions)
-            flag_s, flag_q = p_s > 0.5, p_q > 0.5
-            if opinion.n_joint:
-                flag_s, flag_q = p_s >= opinion.threshold_s, p_q >= opinion.threshold_q
-            columns = {} if candidates is None else candidates()
-            hint = hint_regime(
-                flag_s, flag_q, columns, time=time, context=context, context_names=context_names
-            )
-    return Judgement(
-        evaluation, status, message, suspicions, evaluation.n_rows, int(flags.sum()), n_events(flags), hint
-    )
+    return Judgement(found, said.status, said.suspicions, whole.flagged, whole.n_events, hint)
 
 
-def n_events(flags: BoolArray) -> int:
-    """The number of runs of flagged rows.
-
-    >>> n_events(np.array([True, True, False, True]))
-    2
-    """
-    return len(find_runs(flags).first)
-
-
-def overlapping(length: int, start: NDArray[Any]) -> int:
-    """The number of consecutive windows that share samples.
-
-    >>> overlapping(64, np.array([0, 32, 64, 96]))
-    2
-    """
-    steps = np.diff(start)
-    steps = steps[steps > 0]
-    return -(-length // max(1, int(np.median(steps)))) if len(steps) else 1
-
-
-def _sorted(candidates: Candidates, order: NDArray[Any]) -> Candidates:
-    return lambda: {name: values[order] for name, values in candidates().items()}
-
-
-def _by_labels(flags: Any, labels: NDArray[Any] | None, name: str) -> Judged:
-    assert labels is not None
-    if labels.dtype.kind not in "biuf":
-        raise InputError(
-            f"column {name!r} holds {'text' if labels.dtype.kind == 'U' else labels.dtype}; labels are numbers "
-            "or true/false (0 or false: normal)"
+def next_step(judgement: Judgement) -> str:
+    """What to do if the result is not simply "found"; empty if it is."""
+    if judgement.status == NO_COINCIDENCE:
+        return (
+            "next: longer windows (--window), other columns for s and q, or more rows; "
+            "coad modes looks for rare kinds behind regimes"
         )
-    anomalous = labels != 0
-    f1, precision, recall = label_scores(flags, anomalous)
-    return Judged(precision, recall, f1, int(anomalous.sum()))
+    if judgement.status != SHARED_REGIME:
+        return ""
+    if judgement.hint is None:
+        return (
+            "next: no column explains it; name the operating regime with --context or --context-blocks, "
+            "or let coad modes list the regimes and the rare kinds"
+        )
+    hint = judgement.hint
+    which = "they are" if len(hint.columns) > 1 else "it is"
+    condition = "" if hint.block else f", if {which} an operating condition, not a consequence of the fault"
+    return f"{hint.sentence}; next: fit again with {hint.option}{condition}"
 
 
-def _joined(parts: list[NDArray[Any]], name: str) -> NDArray[Any] | None:
-    from coad.data.tables import joined_parts
+def candidate_columns(
+    recipe: Recipe, source: Source, scored: Scored, label: str | None
+) -> dict[str, NDArray[Any]]:
+    """The columns that are neither input nor label, at the last row of each pair: what may be the shared regime."""
+    if source.two_clocks:
+        return {}
+    from coad.data.read import file_labels
+    from coad.data.tables import column_names, iter_batches, joined_parts
 
-    return joined_parts(parts, name) if parts else None
+    layout = recipe.layout
+    taken = {*layout.signals, *layout.others, *recipe.not_context, label}
+
+    def allowed(name: str) -> bool:
+        return name not in taken and not any(fnmatchcase(name, one) for one in recipe.not_context)
+
+    files = find_files(source.files or [])
+    labels = dict(zip(map(str, files), file_labels(files), strict=True))
+    usable = [name for name in column_names(Path(scored.files[0])) if allowed(name)][:_MOST_CANDIDATES]
+    for path in scored.files[1:]:
+        here = set(column_names(Path(path)))
+        usable = [name for name in usable if name in here]
+    parts: dict[str, list[NDArray[Any]]] = {name: [] for name in usable}
+    for number, path in enumerate(scored.files) if usable else ():
+        batches = [batch.columns for batch in iter_batches(Path(path), usable, categories=usable)]
+        rows = scored.last[scored.file == number]
+        for name in usable:
+            parts[name].append(joined_parts([columns[name] for columns in batches], name)[rows])
+    found = {name: joined_parts(values, name) for name, values in parts.items()}
+    if len(scored.files) > 1 and FILE not in found and allowed(FILE):
+        found[FILE] = np.array([labels[path] for path in scored.files])[scored.file]
+    return {name: values for name, values in found.items() if values.ndim == 1}

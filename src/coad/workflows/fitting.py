@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coad._typing import FloatArray
-from coad.data.layout import FILE, Layout
+from coad.data.layout import Layout
 from coad.data.memory import free_memory
 from coad.data.pairs import Pairs
 from coad.data.paths import find_files
 from coad.exceptions import FileError, InputError
-from coad.workflows.evaluating import Judgement, judge, overlapping
+from coad.workflows.evaluating import Judgement, judge
 from coad.workflows.model_folder import check_target, save_model
 from coad.workflows.recipe import Clocks, Recipe
+from coad.workflows.scored import read_scored
 from coad.workflows.scoring import Source, rows_a_batch
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ OutOfCore = Literal["auto", "always", "never"]
 
 #: Training holds a few copies of the data; data larger than this share of the free memory stay on disk.
 _SHARE_OF_MEMORY = 0.2
-_MOST_CANDIDATES = 40  # columns that are tested as the shared regime
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,8 @@ class Training:
     out_of_core: OutOfCore = "auto"
     verbose: bool = False
     ensemble: bool = False
+    #: Columns that are never suggested as a context.
+    not_context: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,36 +117,16 @@ def fit_files(
             verbose=training.verbose,
         )
         model.fit(pairs.with_group(group))
-        save_model(model, data.recipe, target)
-        p_s, p_q = confidences(model, pairs)
-        held = model.validation_rows_
-        context = model._known(pairs.s, pairs.q, pairs.context)
-        judgement = judge(
-            model,
-            p_s,
-            p_q,
-            flags=model.decide(p_s, p_q),
-            context=context,
-            time=pairs.time,
-            overlap=_overlap(pairs),
-            rows=held,
-            candidates=_candidates(source, data, label),
-            context_names=tuple(data.recipe.layout.context or ()),
-        )
-        regimes: dict[str, int] = {}
-        if context is not None:
-            labels, counts = np.unique(context, return_counts=True)
-            regimes = {str(a): b for a, b in zip(labels.tolist(), counts.tolist(), strict=True)}
-        return FitReport(model, data.recipe, data.summary, len(pairs), regimes, data.on_disk, judgement)
-
-
-def confidences(model: CoAD, pairs: Pairs, rows: int = 65_536) -> tuple[FloatArray, FloatArray]:
-    """p_s and p_q of all pairs, computed block by block."""
-    parts = [
-        model.confidences(part.s, part.q, part.context)
-        for part in (pairs[start : start + rows] for start in range(0, len(pairs), rows))
-    ]
-    return np.concatenate([a for a, _ in parts]), np.concatenate([b for _, b in parts])
+        recipe = replace(data.recipe, not_context=(*training.not_context, *([label] if label else ())))
+        save_model(model, recipe, target)
+    # The same reading, scoring and judging as in every other command.
+    scored = read_scored(model, recipe, source, inputs=False)
+    judgement = judge(model, recipe, source, scored, held=model.validation_rows_)
+    regimes: dict[str, int] = {}
+    if scored.code is not None:
+        counts = np.bincount(scored.code, minlength=len(scored.contexts)).tolist()
+        regimes = dict(zip(scored.contexts, counts, strict=True))
+    return FitReport(model, recipe, data.summary, len(scored), regimes, data.on_disk, judgement)
 
 
 def read_data(
@@ -235,47 +215,6 @@ def split_of(pairs: Pairs, split: str) -> tuple[Any, NDArray[Any] | None]:
     if split == "auto" and pairs.group is not None and len(np.unique(pairs.group)) >= 5:
         split = "group"
     return ("random", None) if split == "auto" else (split, pairs.group)
-
-
-def _overlap(pairs: Pairs) -> int:
-    return 1 if pairs.windows is None else overlapping(pairs.windows.length, pairs.windows.start)
-
-
-def _candidates(
-    source: Source, data: _Data, label: str | None
-) -> Callable[[], dict[str, NDArray[Any]]] | None:
-    """A function that reads the unused columns at the last row of each pair."""
-    layout = data.recipe.layout
-    if source.two_clocks or layout.missing == "drop":
-        return None
-
-    def read() -> dict[str, NDArray[Any]]:
-        from coad.data.read import file_labels
-        from coad.data.tables import column_names, iter_batches, joined_parts
-
-        files = find_files(source.files or [])
-        taken = {*layout.signals, *layout.others, label}
-        names = [name for name in column_names(files[0]) if name not in taken][:_MOST_CANDIDATES]
-        labelled = FILE not in column_names(files[0])  # otherwise it is a column like others
-        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in (*names, FILE)}
-        labels = dict(zip(files, file_labels(files), strict=True))
-        usable = set(names)
-        for path in files:
-            here = [name for name in column_names(path) if name in usable]
-            usable &= set(here)
-            for batch in iter_batches(path, here or layout.signals[:1], categories=here):
-                for name in here:
-                    parts[name].append(batch.columns[name])
-                if labelled:
-                    parts[FILE].append(np.full(len(batch), labels[path]))
-        if len(files) > 1 and labelled and FILE not in taken:
-            usable.add(FILE)
-        found = {name: joined_parts(parts[name], name) for name in (*names, FILE) if name in usable}
-        windows = data.pairs.windows
-        last = slice(None) if windows is None else windows.last
-        return {name: values[last] for name, values in found.items() if values.ndim == 1}
-
-    return read
 
 
 def _bytes(files: list[Path], layout: Layout) -> float:

@@ -40,19 +40,26 @@ def load(folder: str | Path, nets: Any = None) -> CoAD | CoincidenceModes:
     ...
     coad.exceptions.FileError: no such folder is not a saved model: model.json cannot be read (No such file or directory)
     """
-    from coad.events.kinds import KindModel
-    from coad.learned.estimator import CoAD
-    from coad.learned.folder import read_folder
-    from coad.modes.estimator import CoincidenceModes
+    from coad.data.model_files import read_folder
 
     stored = read_folder(Path(folder))
     try:
-        model: CoAD | CoincidenceModes
+        model: CoAD | CoincidenceModes | CoincidenceThreshold
+        if stored.facts.get("kind") == "thresholds":
+            from coad.thresholds.detector import CoincidenceThreshold
+
+            return CoincidenceThreshold.from_facts(stored.facts, stored.tensors)
+        from coad.events.kinds import KindModel
+        from coad.learned.estimator import CoAD
+        from coad.learned.training.model import as_tensors
+        from coad.modes.estimator import CoincidenceModes
+
+        tensors = as_tensors(stored.tensors)
         if stored.facts.get("kind") == "modes":
-            model = CoincidenceModes.from_facts(stored.facts, stored.tensors, nets)
+            model = CoincidenceModes.from_facts(stored.facts, tensors, nets)
         else:
             model = CoAD.from_facts(
-                stored.facts, stored.tensors, nets, context_class=CoincidenceModes, kind_class=KindModel
+                stored.facts, tensors, nets, context_class=CoincidenceModes, kind_class=KindModel
             )
     except CoadError:
         raise
@@ -130,7 +137,7 @@ def load_detector(folder: Path) -> tuple[CoAD, Recipe]:
     model, recipe = load_model(folder)
     if isinstance(model, CoincidenceModes):
         raise InputError(
-            f"{folder} is a catalogue of modes, which this command does not support; coad modes --page writes a page of "
-            "it, and coad score and coad evaluate accept it"
+            f"{folder} is a catalogue of modes, which this command does not support; coad role changes what it flags, and "
+            "coad score, evaluate and report accept it"
         )
     return model, recipe

@@ -34,6 +34,8 @@ class Recipe:
     layout: Layout
     clocks: Clocks | None = None
     means: dict[str, Any] = field(default_factory=dict)
+    #: Columns that are never suggested as a context: the label, and those a person excluded.
+    not_context: tuple[str, ...] = ()
 
     def with_missing(self, policy: str | None) -> Recipe:
         """The recipe with another policy for missing values; None keeps that of the fit."""
@@ -46,6 +48,8 @@ class Recipe:
             values["clocks"] = {k: v for k, v in vars(self.clocks).items() if v is not None}
         if self.means:
             values["means"] = {name: np.asarray(value).tolist() for name, value in self.means.items()}
+        if self.not_context:
+            values["not_context"] = list(self.not_context)
         return values
 
     @classmethod
@@ -56,4 +60,5 @@ class Recipe:
             Layout.from_dict(values["layout"]),
             None if clocks is None else Clocks(**clocks),
             dict(values.get("means", {})),
+            tuple(str(name) for name in values.get("not_context", ())),
         )

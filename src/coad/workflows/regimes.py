@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from coad._typing import ArrayLike, BoolArray, IntArray
 from coad.core.metric import true_positive_fraction
 from coad.core.moments import Moments
 from coad.exceptions import CoadWarning
-from coad.thresholds.selection import ThresholdResult, select_thresholds
 
-__all__ = ["Explanation", "RegimeHint", "explain_coincidence", "hint_regime", "second_opinion"]
+__all__ = ["Explanation", "RegimeHint", "explain_coincidence", "hint_regime"]
 
 #: A context needs at least this many rows per value, on average.
 _ROWS_A_VALUE = 20
@@ -66,34 +65,6 @@ class RegimeHint:
         "coad fit plant.csv --s 'motor_*' --context material"
         """
         return f"coad {shlex.join(arguments)} {self.option}".strip()
-
-
-def second_opinion(
-    p_s: FloatArray,
-    p_q: FloatArray,
-    *,
-    beta: float = 1.0,
-    context: Any = None,
-    overlap: int = 1,
-    ordered: bool = True,
-) -> ThresholdResult:
-    """Search thresholds on confidences in time order, to test for a shared regime.
-
-    Of ``overlap`` consecutive windows, which share samples, only one is used: windows with the same
-    samples coincide trivially.
-    """
-    rows = slice(None, None, max(1, overlap))
-    if overlap > 1 and len(p_s[rows]) < 100:
-        rows = slice(None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CoadWarning)
-        return select_thresholds(
-            p_s[rows],
-            p_q[rows],
-            beta=beta,
-            context=None if context is None else np.asarray(context)[rows],
-            ordered=ordered,
-        )
 
 
 def explain_coincidence(
@@ -280,7 +251,7 @@ def _strata(values: NDArray[Any]) -> tuple[IntArray, int | None] | None:
         return None
     if few:
         return code, None
-    if values.dtype.kind not in "iuf":
+    if values.dtype.kind not in "iuf" or len(unique) > len(values) / 2:  # nearly every row has its own
         return None
     edges = np.unique(np.quantile(code, np.linspace(0, 1, _LEVELS + 1)[1:-1]))
     levels = _code(np.searchsorted(edges, code, side="right"))

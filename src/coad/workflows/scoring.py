@@ -14,15 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import IntArray
+from coad.core.runs import RowOrder, find_runs, seconds
 from coad.data.layout import Layout
 from coad.data.paths import PathLike, find_files
 from coad.exceptions import FileError, InputError
 from coad.workflows.recipe import Recipe
 
 if TYPE_CHECKING:
+    from coad.core.assessment import RowScores
     from coad.data.pairs import Pairs
     from coad.learned.estimator import CoAD
-    from coad.learned.training.judge import RowScores
 
 __all__ = ["Part", "ScoredPart", "Scores", "Source", "iter_confidences", "score_files"]
 
@@ -89,9 +90,32 @@ class Scores:
     n_rows: int = 0
     n_pairs: int = 0
     n_flagged: int = 0
-    n_files: int = 0
+    n_events: int = 0
     bad_files: list[tuple[Path, FileError]] = field(default_factory=list)
     unseen: Counter[str] = field(default_factory=Counter)  # rows in contexts that training did not see
+
+
+class Numbering:
+    """Numbers for labels that come in batches, in order of appearance."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+
+    def of(self, labels: NDArray[Any], prefix: str = "") -> IntArray:
+        """The number of each label.
+
+        >>> numbers = Numbering()
+        >>> numbers.of(np.array(["b", "b"])), numbers.of(np.array(["a", "b"]))
+        (array([0, 0]), array([1, 0]))
+        """
+        unique, inner = np.unique(labels, return_inverse=True)
+        codes = [self.names.setdefault(f"{prefix}{one}", len(self.names)) for one in unique.tolist()]
+        return np.array(codes, dtype=np.int64)[inner.reshape(-1)]
+
+    def of_part(self, part: Part) -> IntArray:
+        """The number of the file and group of each pair: events end where it changes."""
+        group = part.pairs.group
+        return self.of(np.zeros(len(part.pairs), dtype=np.int8) if group is None else group, f"{part.path} ")
 
 
 def score_files(
@@ -130,6 +154,8 @@ def score_files(
     source.check(two_clocks=recipe.clocks is not None)
     several = not source.two_clocks and len(find_files(source.files or [])) > 1
     done = Scores()
+    runs = Numbering()
+    kept: list[tuple[NDArray[Any], ...]] = []
     known = known_contexts(model, recipe)
     with written_whole(output) as draft:
         writer: Any = None
@@ -148,6 +174,8 @@ def score_files(
                 done.n_pairs += len(part.pairs)
                 done.n_flagged += int(part.scores.flag.sum())
                 done.n_rows = part.rows_read
+                time = part.first if part.pairs.time is None else seconds(part.pairs.time)
+                kept.append((part.scores.flag, time, runs.of_part(part)))
                 done.unseen.update(unseen_contexts(part.pairs.context, known))
                 if progress is not None:
                     progress(part.rows_read)
@@ -156,6 +184,8 @@ def score_files(
                 writer.close()
         if writer is None:
             raise no_pairs(done.bad_files)
+    flags, times, run = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+    done.n_events = len(find_runs(flags, breaks=RowOrder(len(flags), times, run).breaks()).first)
     return done
 
 

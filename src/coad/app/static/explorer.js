@@ -8,13 +8,14 @@ const count = (value) => value.toLocaleString('en');
 
 let constants = null; // what does not change: names, sliders, points
 let latest = null;   // the last answer
-let more = null;     // the tests, once they are ready
+let more = null;     // the scan, the training and the kinds, once they are ready
+let evidence = null; // the tests of the rule that is shown
 let surfaceOf = null;  // F̂ over both thresholds for the β of surfaceOf.beta
 let opened = null;   // the pair in the dialog
-const view = { threshold_s: 0.5, threshold_q: 0.5, beta: 1, regime: -1, start: null, end: null, kind: '', mark: '', sort: 'strongest', show: 'events', page: 0 };
+const view = { saved: true, threshold_s: 0.5, threshold_q: 0.5, beta: 1, regime: -1, start: null, end: null, kind: '', mark: '', sort: 'strongest', show: 'events', page: 0 };
 
 // Read by the tests in a browser: how long it took from a move to its numbers, and how many answers came.
-window.coad = { latencies: [], answers: 0, firstPicture: null, allPictures: null, view };
+window.coad = { latencies: [], answers: 0, verdicts: 0, firstPicture: null, allPictures: null, view };
 
 async function ask(path, options) {
   const answer = await fetch(path, options).catch(() => { throw new Error('The explorer does not answer: is coad explore still running?'); });
@@ -62,6 +63,7 @@ async function go() {
       window.coad.latencies.push(performance.now() - since);
       window.coad.answers += 1;
       requestAnimationFrame(pictures);
+      if (!request.waiting) judge();
     } catch (error) {
       showError(error);
     }
@@ -72,18 +74,21 @@ async function go() {
 function show(answer) {
   latest = answer;
   const numbers = answer.numbers;
-  for (const name of ['threshold_s', 'threshold_q', 'beta']) numbers[name] = number(numbers[name]);
-  view.threshold_s = numbers.threshold_s;
-  view.threshold_q = numbers.threshold_q;
+  numbers.beta = number(numbers.beta);
+  [view.threshold_s, view.threshold_q] = numbers.thresholds.map(number);
+  view.saved = answer.own;
+  keep();
   view.page = answer.page;
-  place('s', numbers.threshold_s);
-  place('q', numbers.threshold_q);
+  place('s', view.threshold_s);
+  place('q', view.threshold_q);
+  $('save').disabled = !answer.unsaved || !constants.can_save;
   $('n-events').textContent = count(answer.events);
   $('n-flagged').textContent = `events, ${count(numbers.n_joint)} flagged of ${count(numbers.n)} ${constants.what}`;
+  $('n-flagged').textContent += ` (${percent(numbers.n_joint / numbers.n)})`;
   $('precision').textContent = percent(numbers.precision_hat);
   $('recall').textContent = percent(numbers.recall_hat);
   $('fbeta').textContent = numbers.fbeta_hat.toFixed(3);
-  $('fbeta-text').textContent = `F̂ at β = ${betaText(numbers.beta)}; α ${percent(numbers.alpha)} (${constants.alpha_given ? 'given' : 'estimated'})`;
+  $('fbeta-text').textContent = `F̂ at β = ${betaText(numbers.beta)}; α, the share of anomalies, ${percent(numbers.alpha)} (${constants.alpha_given ? 'given' : 'estimated'})`;
   const confirmed = answer.confirmed;
   $('confirmed').textContent = confirmed.n ? percent(confirmed.precision) : '–';
   $('confirmed-text').textContent = confirmed.n ? `confirmed, of ${confirmed.n} marked: ${percent(confirmed.low)} to ${percent(confirmed.high)}` : 'confirmed: mark events to see';
@@ -135,10 +140,60 @@ function markButtons(pair, said) {
   });
 }
 
+// The banner: the verdict on the rule that the tiles show. It takes longer than the tiles, so it follows them.
+const banner = { asked: '', busy: false };
+async function judge() {
+  const asked = String(query({ page: 0, regime: -1, start: null, end: null, kind: '', mark: '', sort: 'strongest', show: 'events' }));
+  if (asked === banner.asked) return;
+  banner.asked = asked;
+  $('verdict').textContent = 'Testing against chance…';
+  $('verdict').className = 'verdict none';
+  if (banner.busy) return;
+  banner.busy = true;
+  while (true) {
+    const now = banner.asked;
+    try {
+      const found = await ask(`api/verdict?${now}`);
+      if (now !== banner.asked) continue;
+      evidence = found;
+      $('verdict').textContent = found.verdict;
+      $('verdict').className = `verdict ${found.tone}`;
+      $('numbers').classList.toggle('doubt', found.tone === 'doubt');
+      $('doubt').hidden = found.tone !== 'doubt';
+      const between = (ends) => `, 95 %: ${percent(ends[0])} to ${percent(ends[1])}`;
+      $('precision-text').textContent = `P̂, not explained by chance${between(found.intervals.precision_hat)}`;
+      $('recall-text').textContent = `R̂, found among all${between(found.intervals.recall_hat)}`;
+      table('checks', ['assumption', 'measured', 'outcome'], found.checks);
+      window.coad.verdicts += 1;
+      if ($('more').open) tests();
+    } catch (error) { showError(error); }
+    if (now === banner.asked) break;
+  }
+  banner.busy = false;
+}
+
+async function saveRule() {
+  try {
+    const { threshold_s, threshold_q, beta, saved } = view;
+    const limit = (value) => (Number.isFinite(value) ? value : 2);
+    const answer = await ask('api/rule', { method: 'POST', headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ threshold_s: limit(threshold_s), threshold_q: limit(threshold_q), beta: beta === Infinity ? 'inf' : beta, saved }) });
+    sessionStorage.setItem('said', answer.said);
+    history.replaceState(null, '', location.pathname);
+    location.reload();  // other events, other kinds
+  } catch (error) { showError(error); }
+}
+
+// What was chosen stays in the address, so that reloading the page keeps it.
+function keep() {
+  const chosen = view.saved ? '' : `#${new URLSearchParams({ threshold_s: view.threshold_s, threshold_q: view.threshold_q, beta: view.beta })}`;
+  if (location.hash !== chosen) history.replaceState(null, '', location.pathname + chosen);
+}
+
 async function mark(pair, verdict) {
   try {
     await ask('api/mark', { method: 'POST', headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify({ pair, verdict, threshold_s: Math.min(view.threshold_s, 2), threshold_q: Math.min(view.threshold_q, 2) }) });
+      body: JSON.stringify({ pair, verdict, threshold_s: Math.min(view.threshold_s, 2), threshold_q: Math.min(view.threshold_q, 2), saved: view.saved }) });
     look();
     if (opened === pair && $('event').open) open(pair);
   } catch (error) {
@@ -181,7 +236,7 @@ function tests() {
   if (!more || !more.scan) return;
   Pictures.curve(more.scan, latest.numbers);
   Pictures.scanned(more.scan, latest.numbers);
-  if (more.null) Pictures.chance(more.null, more.observed);
+  if (evidence && evidence.null) Pictures.chance(evidence.null, evidence.observed);
   $('history').hidden = !more.history.length;
   if (more.history.length) Pictures.history(more.history);
 }
@@ -192,10 +247,7 @@ async function wait() {
   } catch (error) { showError(error); return; }
   if (!more.ready) { setTimeout(wait, 400); return; }
   if (more.failed) { showError(new Error(more.failed)); return; }
-  $('verdict').textContent = more.verdict;
-  $('verdict').className = `verdict ${more.tone}`;
   more.scan.forEach((point) => ['beta', 'threshold_s', 'threshold_q'].forEach((name) => { point[name] = number(point[name]); }));
-  table('checks', ['assumption', 'measured', 'outcome'], more.checks);
   table('seeds', ['seed', 'status', 'F̂', 'P̂', 'R̂', 'best epoch'], more.seeds.map((one) => [`${one.seed}${one.kept ? ' (kept)' : ''}`, one.status,
     one.fbeta_hat.toFixed(3), percent(one.precision_hat), percent(one.recall_hat), `${one.best_epoch} of ${one.epochs}`]));
   kinds(more.kinds);
@@ -251,7 +303,7 @@ function table(id, head, rows) {
 async function open(pair) {
   opened = pair;
   try {
-    const one = await ask(`api/event/${pair}?${new URLSearchParams({ threshold_s: Math.min(view.threshold_s, 2), threshold_q: Math.min(view.threshold_q, 2) })}`);
+    const one = await ask(`api/event/${pair}?${query({ page: 0 })}`);
     if (opened !== pair) return;
     $('event-title').textContent = one.title;
     $('event-facts').textContent = [one.facts, one.file, one.flagged ? 'flagged' : 'not flagged', one.kind, one.label === null ? null : `label: ${one.label ? 'anomalous' : 'normal'}`].filter(Boolean).join(' · ');
@@ -309,25 +361,31 @@ function begin() {
     slider.value = distance.indexOf(Math.min(...distance));
     setBeta(number(constants.beta));
     [view.threshold_s, view.threshold_q] = constants.start;
+    view.saved = true;
   };
   constants.beta = number(constants.beta);
-  slider.addEventListener('input', () => { setBeta(constants.betas[slider.value]); view.page = 0; look($('follow').checked); });
+  slider.addEventListener('input', () => { setBeta(constants.betas[slider.value]); view.saved = false; view.page = 0; look($('follow').checked); });
   for (const side of ['s', 'q']) {
     const own = $(`slider-${side}`);
     own.min = 0;
     own.max = constants.sliders[side].length - 1;
-    own.addEventListener('input', () => { $('follow').checked = false; view[`threshold_${side}`] = constants.sliders[side][own.value]; view.page = 0; look(); });
+    own.addEventListener('input', () => { $('follow').checked = false; view.saved = false; view[`threshold_${side}`] = constants.sliders[side][own.value]; view.page = 0; look(); });
     $(`exact-${side}`).addEventListener('change', (event) => {
       const value = Number(event.target.value);
       if (event.target.value === '' || !Number.isFinite(value)) { place(side, view[`threshold_${side}`]); return; }
       $('follow').checked = false;
+      view.saved = false;
       view[`threshold_${side}`] = value;
       view.page = 0;
       look();
     });
   }
-  $('follow').addEventListener('change', () => { if ($('follow').checked) look(true); });
+  $('follow').addEventListener('change', () => { if ($('follow').checked) { view.saved = false; look(true); } });
   $('reset').addEventListener('click', () => { $('follow').checked = true; atModel(); look(); });
+  $('save').addEventListener('click', saveRule);
+  $('rule').textContent = constants.rule;
+  $('said').textContent = sessionStorage.getItem('said') || '';
+  sessionStorage.removeItem('said');
   for (const name of ['show', 'regime', 'kind', 'mark', 'sort']) {
     $(name).addEventListener('change', () => { view[name] = name === 'regime' ? Number($(name).value) : $(name).value; view.page = 0; look(); });
   }
@@ -371,6 +429,13 @@ function begin() {
     }
   });
   atModel();
+  const chosen = new URLSearchParams(location.hash.slice(1));
+  if (['threshold_s', 'threshold_q', 'beta'].every((name) => chosen.has(name) && !Number.isNaN(Number(chosen.get(name))))) {
+    $('follow').checked = false;
+    view.saved = false;
+    setBeta(Number(chosen.get('beta')));
+    [view.threshold_s, view.threshold_q] = ['threshold_s', 'threshold_q'].map((name) => Number(chosen.get(name)));
+  }
   return setTime;
 }
 
@@ -391,6 +456,7 @@ function listen() {
       const taken = event.points[0].customdata;
       if (!taken) return;
       $('follow').checked = false;
+      view.saved = false;
       [view.threshold_s, view.threshold_q] = taken;
       view.page = 0;
       look();

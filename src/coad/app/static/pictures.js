@@ -70,7 +70,7 @@ const Pictures = (() => {
 
   function chance(values, observed) {
     return draw('null', [{ type: 'histogram', x: values, nbinsx: 40, marker: { color: GREY } }],
-      { xaxis: { title: { text: 'best F̂ of shuffled pairings; line: the data' }, range: [0, 1.05 * Math.max(1, observed)] }, yaxis: { title: { text: 'pairings' } },
+      { xaxis: { title: { text: 'joint rows of shuffled pairings; line: the data' }, range: [0, 1.1 * Math.max(1, observed, ...values)] }, yaxis: { title: { text: 'pairings' } },
         shapes: [{ type: 'line', x0: observed, x1: observed, y0: 0, y1: 1, yref: 'paper', line: { color: RED, width: 3 } }] }, () => chance(values, observed));
   }
 

@@ -6,14 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from coad._typing import FloatArray
-from coad.core.inference import MAX_PLAUSIBLE_RATE
-from coad.core.verdict import status_of
+from coad.core.assessment import plausible_rate
+from coad.core.rule import NEVER, Rule
+from coad.core.verdict import NO_COINCIDENCE, status_of
 from coad.learned.training.configure import forced_plan
 from coad.learned.training.duo import Rows, fingerprint
 from coad.learned.training.model import Blueprint, Fitted, Scorer, StartReport, fold
@@ -24,7 +25,7 @@ from coad.learned.training.starts import Run, estimated_alpha, report_starts, tr
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
 
-__all__ = ["Trained", "near_best", "plausible_rate", "same_rows", "train_heads"]
+__all__ = ["Trained", "near_best", "same_rows", "train_heads"]
 
 #: An ensemble includes the starts with at least this fraction of the best F̂ (chosen by F1 on two simulated RF
 #: stations), if their scores correlate with those of the best start at least this much (starts that agree have 0.8
@@ -76,11 +77,6 @@ def train_heads(
     return Trained(alpha, how, fitted, run.histories, run.plan.to_dict())
 
 
-def plausible_rate(alpha: float | Literal["auto"]) -> float:
-    """The largest TP that is still taken for anomalies; above it, a shared regime is suspected."""
-    return MAX_PLAUSIBLE_RATE if alpha == "auto" else 2 * float(alpha)
-
-
 def _alpha(model: CoAD, run: Run, pilot: float | None) -> tuple[float, str]:
     if pilot is not None:
         return pilot, "the largest TP that a short first run with beta = inf reached on validation data"
@@ -120,18 +116,18 @@ def _best(
         own = {x.seed: x for x in run.snapshots if x.beta == beta and x.seed in near}
         scores = {seed: _product(*scorers([x]), held) for seed, x in own.items()}
         members = [x for seed, x in own.items() if same_rows(scores[seed], scores[best.seed])]
+    background: Any = "all rows" if model.contexts_ is None else "context"
+    rule = Rule(beta, alpha, model.alpha != "auto", background=background)
+    slow = chance.shift_p_value > model.significance
+    status = status_of(found, best.true_positives, plausible_rate(rule), slow=slow)
     return Fitted(
         beta,
         *scorers(members),
+        rule=rule if status != NO_COINCIDENCE else replace(rule, thresholds=NEVER),
         starts=table,
         seed=best.seed,
         p_value=chance.p_value,
-        status=status_of(
-            found,
-            best.true_positives,
-            plausible_rate(model.alpha),
-            slow=chance.shift_p_value > model.significance,
-        ),
+        status=status,
         ensemble=[one.seed for one in members],
     )
 

@@ -12,13 +12,26 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from coad._typing import BoolArray, FloatArray
+from coad._typing import FloatArray
+from coad.core.rule import Rule
 from coad.exceptions import FileError, InputError
 from coad.learned.net_spec import NetSpec
 from coad.learned.nets import LoopedNet, NormalisedHead, StackedNet
 from coad.learned.scaling import Scaler
 
-__all__ = ["Blueprint", "Fitted", "Scorer", "StartReport", "absorb", "as_source", "fold", "with_prefix"]
+__all__ = [
+    "Blueprint",
+    "Fitted",
+    "Scorer",
+    "StartReport",
+    "absorb",
+    "as_arrays",
+    "as_source",
+    "as_tensors",
+    "blueprints_of",
+    "fold",
+    "with_prefix",
+]
 
 
 @dataclass(frozen=True)
@@ -115,19 +128,8 @@ class StartReport:
     epochs: int
 
 
-def reaches(p_s: FloatArray, p_q: FloatArray, product: float, each: tuple[float, float] | None) -> BoolArray:
-    """Which rows reach both thresholds ``each`` or, if there are none, the threshold of the product p_s·p_q.
-
-    >>> reaches(np.array([0.9, 0.8]), np.array([0.9, 0.5]), 0.5, None)
-    array([ True, False])
-    """
-    if each is not None:
-        return np.asarray((p_s >= each[0]) & (p_q >= each[1]))
-    return np.asarray(p_s * p_q >= product)
-
-
 class Fitted:
-    """The result of training for one β: scorers, thresholds, p-value and status."""
+    """The result of training for one β: scorers, rule, p-value and status."""
 
     def __init__(
         self,
@@ -135,19 +137,18 @@ class Fitted:
         scorer_s: Scorer,
         scorer_q: Scorer,
         *,
+        rule: Rule,
         starts: Sequence[StartReport],
         seed: int,
         p_value: float,
         status: str,
-        threshold: float = 0.5,
-        thresholds: tuple[float, float] | None = None,
         ensemble: Sequence[int] | None = None,
     ) -> None:
-        self.beta = beta
+        #: The β that was trained, and the rule in use, which may have another.
+        self.beta, self.rule = beta, rule
         self.scorer_s, self.scorer_q = scorer_s, scorer_q
         self.starts, self.seed = list(starts), seed
         self.p_value, self.status = p_value, status
-        self.threshold, self.thresholds = threshold, thresholds
         #: The seeds of the starts that score: the best one, or all of the ensemble.
         self.ensemble = {seed} if ensemble is None else set(ensemble)
         #: Scorers that take unscaled rows (see :func:`absorb`), made at first use.
@@ -226,6 +227,23 @@ def absorb(scorer: Scorer, scaler: Scaler | None) -> Scorer | None:
     return direct
 
 
+def blueprints_of(described: list[dict[str, Any]], nets: Any) -> tuple[Blueprint, Blueprint]:
+    """The networks that a model's facts describe."""
+    found = []
+    for i, one in enumerate(described):
+        shape = tuple(int(x) for x in one["input_shape"])
+        if one["kind"] == "spec":
+            found.append(Blueprint(NetSpec.from_dict(one), shape))
+        elif nets is None:
+            raise InputError(
+                f"this model uses a network of your own ({one['name']}); "
+                "pass it: load(folder, nets=(net_s, net_q))"
+            )
+        else:
+            found.append(Blueprint(as_source(nets[i]), shape))
+    return found[0], found[1]
+
+
 def as_source(net: Any) -> NetSpec | nn.Module | Callable[[], nn.Module]:
     """A description, a module or a function that makes one; an error for anything else."""
     if isinstance(net, NetSpec):
@@ -239,6 +257,16 @@ def as_source(net: Any) -> NetSpec | nn.Module | Callable[[], nn.Module]:
         "a network must be a NetSpec, a torch.nn.Module or a function that makes one, "
         f"not {type(net).__name__}"
     )
+
+
+def as_arrays(tensors: dict[str, Tensor]) -> dict[str, NDArray[Any]]:
+    """Tensors as arrays, for a file."""
+    return {name: value.detach().contiguous().numpy() for name, value in tensors.items()}
+
+
+def as_tensors(arrays: dict[str, NDArray[Any]]) -> dict[str, Tensor]:
+    """The inverse of :func:`as_arrays`; the tensors have memory of their own."""
+    return {name: torch.from_numpy(np.array(value)) for name, value in arrays.items()}
 
 
 def with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from coad.thresholds.curves import ScanPoint, beta_scan
 from coad.thresholds.selection import ThresholdResult, select_thresholds
 
 if TYPE_CHECKING:
-    from coad.learned.training.judge import Evaluation
+    from coad.core.assessment import Evaluation
 
 __all__ = ["LearnedDemo", "ThresholdDemo", "run_learned_demo", "run_threshold_demo"]
 
@@ -70,15 +70,14 @@ def run_learned_demo(n: int = 2500, random_state: int = 0, *, verbose: bool = Fa
     # Fewer epochs and smaller batches than the defaults, to keep the demo short.
     detector = CoAD(epochs=40, batch_size=400, random_state=random_state, verbose=verbose)
     detector.fit(train.s, train.q)
-    p_s, p_q = detector.confidences(new.s, new.q)
-    flagged = detector.decide(p_s, p_q)
+    scores = detector.score_rows(new.s, new.q)
     return LearnedDemo(
         data=new,
-        p_s=p_s,
-        p_q=p_q,
-        flagged=flagged,
-        evaluation=detector.evaluate_confidences(p_s, p_q),
+        p_s=scores.p_s,
+        p_q=scores.p_q,
+        flagged=scores.flag,
+        evaluation=detector.evaluate_scores(scores),
         status=detector.status_,
         alpha=detector.alpha_,
-        judged=label_scores(flagged, new.label),
+        judged=label_scores(scores.flag, new.label),
     )

@@ -170,7 +170,7 @@ def _coincidence(
     p_s, p_q = detector.confidences(test.s, test.q, context_test)
     on_train = detector.confidences(train.s, train.q, context_train)
     judged = judge_pair(
-        on_train, (p_s, p_q), test.label, own=detector.decide(p_s, p_q), context=context_train
+        on_train, (p_s, p_q), test.label, own=detector.rule_.flags(p_s, p_q), context=context_train
     )
     status = detector.status_
     if status == SHARED_REGIME:

@@ -18,18 +18,16 @@ from typing import Any
 
 import numpy as np
 import safetensors
-import torch
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
+from numpy.typing import NDArray
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
 
 from coad import __version__
 from coad.data.atomic import recovered, written_folder
-from coad.exceptions import FileError, InputError
-from coad.learned.formats import FORMAT_VERSION, upgraded
-from coad.learned.net_spec import NetSpec
-from coad.learned.training.model import Blueprint, as_source
+from coad.data.model_formats import FORMAT_VERSION, upgraded
+from coad.exceptions import FileError
 
-__all__ = ["Stored", "blueprints_of", "from_json", "read_folder", "to_json", "write_folder"]
+__all__ = ["Stored", "from_json", "read_folder", "to_json", "write_folder"]
 
 _WEIGHTS, _FACTS = "model.safetensors", "model.json"
 #: How the command line reads files for the model, if it was made there; see :mod:`coad.workflows.recipe`.
@@ -41,12 +39,12 @@ class Stored:
     """The content of a model folder: facts from JSON, tensors, and the text of its layout if it has one."""
 
     facts: dict[str, Any]
-    tensors: dict[str, torch.Tensor]
+    tensors: dict[str, NDArray[Any]]
     layout: str | None
 
 
 def write_folder(
-    folder: Path, own: dict[str, Any], tensors: dict[str, torch.Tensor], layout: str | None = None
+    folder: Path, own: dict[str, Any], tensors: dict[str, NDArray[Any]], layout: str | None = None
 ) -> None:
     """Write facts, tensors and, if there is one, the layout of a model as a folder; atomically."""
     weights = save_tensors(tensors)
@@ -116,28 +114,10 @@ def _header() -> dict[str, Any]:
         "format_version": FORMAT_VERSION,
         "versions": {
             "coad": __version__,
-            "torch": torch.__version__,
             "numpy": np.__version__,
             "python": platform.python_version(),
         },
     }
-
-
-def blueprints_of(described: list[dict[str, Any]], nets: Any) -> tuple[Blueprint, Blueprint]:
-    """The networks that a model's facts describe."""
-    found = []
-    for i, one in enumerate(described):
-        shape = tuple(int(x) for x in one["input_shape"])
-        if one["kind"] == "spec":
-            found.append(Blueprint(NetSpec.from_dict(one), shape))
-        elif nets is None:
-            raise InputError(
-                f"this model uses a network of your own ({one['name']}); "
-                "pass it: load(folder, nets=(net_s, net_q))"
-            )
-        else:
-            found.append(Blueprint(as_source(nets[i]), shape))
-    return found[0], found[1]
 
 
 def _read_facts(folder: Path) -> dict[str, Any]:
@@ -170,13 +150,13 @@ def _checksum(facts: dict[str, Any]) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """A value that JSON can hold: infinity becomes the string "inf", NaN becomes null."""
+    """A value that JSON can hold: infinities become the strings "inf" and "-inf", NaN becomes null."""
     if isinstance(value, dict):
         return {k: to_json(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [to_json(v) for v in value]
     if isinstance(value, (float, np.floating)) and math.isinf(value):
-        return "inf"
+        return "inf" if value > 0 else "-inf"
     if isinstance(value, (float, np.floating)) and math.isnan(value):
         return None
     if isinstance(value, np.generic):
@@ -190,4 +170,4 @@ def from_json(value: Any) -> Any:
         return [from_json(v) for v in value]
     if isinstance(value, dict):
         return {k: from_json(v) for k, v in value.items()}
-    return math.inf if value == "inf" else value
+    return float(value) if value in ("inf", "-inf") else value

@@ -6,6 +6,7 @@ format   what changed
 1        the first
 2        rows are flagged if they reach the threshold (``>=``; in format 1 ``>``), and some facts
          have other names: starts, ensemble, transforms
+3        the rule is a value of its own (``rule``): thresholds, β, α, background, dismissed kinds
 =======  ==================================================================================
 """
 
@@ -18,18 +19,40 @@ import numpy as np
 
 __all__ = ["FORMAT_VERSION", "upgraded"]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 def upgraded(facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts of a model in the present format; those of format 1 are changed in place."""
+    """The facts of a model in the present format; those of earlier ones are changed in place."""
     if facts["settings"].get("memory_format") == "batch_last":  # convolutions that coad no longer has
         facts["settings"]["memory_format"] = "auto"
     if facts["format_version"] == 1:
         _from_1(facts)
         if facts.get("discovered") is not None:
             _from_1(facts["discovered"])
+    if facts["format_version"] <= 2 and facts.get("kind") != "modes":
+        _from_2(facts)
     return facts
+
+
+def _from_2(facts: dict[str, Any]) -> None:
+    """Make a rule of the thresholds. Without thresholds for each input, one for the product p_s·p_q held."""
+    never = ["inf", "inf"]
+    for one in facts["dismissed"]:
+        one["product"] = one.pop("threshold") if one["thresholds"] is None else None
+        one["thresholds"] = one["thresholds"] or never
+    for own in facts["fitted"]:
+        pair, product = own.pop("thresholds"), own.pop("threshold")
+        quiet = own["status"] == "no coincidence"  # then nothing was flagged, whatever the thresholds
+        own["rule"] = {
+            "beta": own["beta"],
+            "alpha": facts["alpha"],
+            "alpha_given": facts["settings"].get("alpha", "auto") != "auto",
+            "thresholds": never if quiet or pair is None else pair,
+            "product": product if pair is None and not quiet else None,
+            "background": "all rows" if facts["schema"]["contexts"] is None else "context",
+            "dismissed": facts["dismissed"],
+        }
 
 
 def _from_1(facts: dict[str, Any]) -> None:

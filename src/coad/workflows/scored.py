@@ -1,4 +1,4 @@
-"""The scored pairs of some files with their inputs, times and contexts, for reports and the explorer."""
+"""The scored pairs of some files with their times, contexts and (for pages) inputs: what every command evaluates."""
 
 from __future__ import annotations
 
@@ -14,15 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import BoolArray, FloatArray, IntArray
+from coad.core.assessment import RowScores
+from coad.core.runs import RowOrder
 from coad.events.runs import Events, find_events
 from coad.exceptions import FileError, InputError
 from coad.workflows.recipe import Recipe
-from coad.workflows.scoring import Source, iter_confidences, known_contexts, no_pairs, unseen_contexts
+from coad.workflows.scoring import (
+    Numbering,
+    Source,
+    iter_confidences,
+    known_contexts,
+    no_pairs,
+    unseen_contexts,
+)
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
 
-__all__ = ["RowStore", "Scored", "read_scored"]
+__all__ = ["RowStore", "Scored", "read_scored", "sampled", "time_text"]
 
 #: Inputs of more bytes than this go to a temporary file.
 _IN_MEMORY = 600_000_000
@@ -70,6 +79,9 @@ class RowStore:
                 f"no room for the inputs in {tempfile.gettempdir()}: {error.strerror or error}"
             ) from error
 
+    def __getitem__(self, index: Any) -> NDArray[np.float32]:
+        return self.rows(index)
+
     def rows(self, index: Any) -> NDArray[np.float32]:
         """The rows of these numbers."""
         if self._whole is None:
@@ -97,11 +109,12 @@ class SomeRows(RowStore):
 
 @dataclass(frozen=True)
 class Scored:
-    """Every pair's confidences and origin; the inputs themselves are in ``s`` and ``q``."""
+    """Every pair's confidences, decision and origin; the inputs themselves are in ``s`` and ``q``, if they were kept."""
 
     p_s: FloatArray
     p_q: FloatArray
-    flag: BoolArray  # by the model's own rule
+    score: FloatArray
+    flag: BoolArray  # by the model's rule
     s: RowStore
     q: RowStore
     s_names: tuple[str, ...]
@@ -118,7 +131,10 @@ class Scored:
     label: BoolArray | None = None
     contexts: tuple[str, ...] = ()
     code: IntArray | None = None  # of the context of each pair
+    run: IntArray | None = None  # of the file and group of each pair
     cut: BoolArray | None = None  # pairs before which others were left out
+    mode: IntArray | None = None
+    n_dismissed: int = 0  # pairs of dismissed kinds, which are left out
     unseen: tuple[tuple[str, int], ...] = ()
     bad_files: tuple[tuple[Path, FileError], ...] = ()
 
@@ -130,30 +146,29 @@ class Scored:
         """What pairs are called: "windows" or "pairs"."""
         return "windows" if self.windows else "pairs"
 
+    @property
+    def scores(self) -> RowScores:
+        """Confidences, score and decision of each pair."""
+        return RowScores(self.p_s, self.p_q, self.score, self.flag, self.mode)
+
     @cached_property
-    def score(self) -> FloatArray:
-        """p_s·p_q."""
-        return self.p_s * self.p_q
+    def order(self) -> RowOrder:
+        """Where the pairs stand in time."""
+        run = self.file if self.run is None else self.run
+        return RowOrder(len(self), self.time, run, self.first, self.overlap, self.cut)
 
     @cached_property
     def breaks(self) -> BoolArray:
-        """Where an event must end: at another file, or where time goes back."""
-        found = np.diff(self.file, prepend=-1) != 0
-        if self.time is not None:
-            found[1:] |= self.time[1:] < self.time[:-1]
-        if self.cut is not None:
-            found |= self.cut
-        return np.asarray(found)
+        """Where an event must end: at another file or group, at a gap, or where time goes back."""
+        return self.order.breaks()
 
     def part(self, kept: IntArray) -> Scored:
         """The pairs of these numbers, ascending."""
         parts: dict[str, Any] = {
-            name: None if (values := getattr(self, name)) is None else values[kept]
-            for name in ("p_s", "p_q", "flag", "first", "last", "file", "time", "id", "label", "code")
+            name: None if (values := getattr(self, name)) is None else values[kept] for name in _PER_PAIR
         }
-        cut = np.diff(kept, prepend=-1) > 1
-        parts |= {"s": SomeRows(self.s, kept), "q": SomeRows(self.q, kept)}
-        return replace(self, **parts, cut=cut if self.cut is None else cut | self.cut[kept])
+        parts |= {name: SomeRows(store, kept) for name, store in (("s", self.s), ("q", self.q)) if len(store)}
+        return replace(self, **parts, cut=self.order.take(kept).cut)
 
     def flags(self, threshold_s: float, threshold_q: float) -> BoolArray:
         """Pairs that reach both thresholds."""
@@ -172,6 +187,24 @@ class Scored:
         return None if self.time is None else time_text(self.time[pair])
 
 
+#: The fields of :class:`Scored` with one value per pair that are read from files.
+_PER_PAIR = (
+    "p_s",
+    "p_q",
+    "score",
+    "flag",
+    "mode",
+    "first",
+    "last",
+    "file",
+    "time",
+    "id",
+    "label",
+    "code",
+    "run",
+)
+
+
 def time_text(value: Any) -> str:
     """A time as text: an instant to the millisecond, or a plain number.
 
@@ -183,22 +216,32 @@ def time_text(value: Any) -> str:
     return f"{float(value):.6g}" if abs(float(value)) < 1e6 else f"{float(value):.3f}"
 
 
+def sampled(places: NDArray[Any], most: int) -> NDArray[Any]:
+    """A fixed random sample of at most ``most``, in order, so that the same data give the same page."""
+    if len(places) <= most:
+        return places
+    return np.sort(np.random.default_rng(0).choice(places, most, replace=False))
+
+
 def read_scored(
     model: CoAD,
     recipe: Recipe,
     source: Source,
     *,
     label: str | None = None,
+    inputs: bool = True,
     progress: Callable[[int], None] | None = None,
 ) -> Scored:
-    """Score files with a model, and keep the inputs and the origin of each pair.
+    """Score files with a model, and keep the origin of each pair. Pairs of dismissed kinds are left out.
 
     Parameters
     ----------
-    model, recipe, source : CoAD, Recipe, Source
+    model, recipe, source : CoAD or CoincidenceModes, Recipe, Source
         The model, how it reads files, and the files.
     label : str, optional
         A column of labels, for judging only.
+    inputs : bool
+        Whether the inputs are kept too, for pages.
     progress : function, optional
         Called with the number of rows read.
 
@@ -210,10 +253,8 @@ def read_scored(
         raise InputError(f"column {label!r} is the label and also an input; labels are for judging only")
     known = known_contexts(model, recipe)
     s, q = RowStore(), RowStore()
-    kept: dict[str, list[NDArray[Any]]] = {
-        name: [] for name in ("p_s", "p_q", "flag", "first", "last", "file", "time", "id", "label", "code")
-    }
-    numbers: dict[str, int] = {}
+    kept: dict[str, list[NDArray[Any]]] = {name: [] for name in (*_PER_PAIR, "dismissed")}
+    numbers, runs = Numbering(), Numbering()
     unseen: Counter[str] = Counter()
     files: dict[str, int] = {}
     bad_files: list[tuple[Path, FileError]] = []
@@ -223,40 +264,44 @@ def read_scored(
         model, recipe, source, label=label, on_bad_file=lambda path, error: bad_files.append((path, error))
     ):
         pairs = part.pairs
-        s.add(pairs.s)
-        q.add(pairs.q)
-        for name in ("p_s", "p_q", "flag"):
-            kept[name].append(getattr(part.scores, name))
-        for name in ("first", "last"):
-            kept[name].append(getattr(part, name))
+        if inputs:
+            s.add(pairs.s)
+            q.add(pairs.q)
         number = files.setdefault(str(part.path), len(files))
-        kept["file"].append(np.full(len(pairs), number, dtype=np.int32))
-        for name in ("time", "id", "label"):
-            values = getattr(pairs, name)
+        found = {
+            **part.scores._asdict(),
+            "first": part.first,
+            "last": part.last,
+            "file": np.full(len(pairs), number, dtype=np.int32),
+            "time": pairs.time,
+            "id": pairs.id,
+            "label": pairs.label,
+        }
+        found["run"] = runs.of_part(part)
+        context = model.known_context(pairs.s, pairs.q, pairs.context)
+        if context is not None:
+            found["code"] = numbers.of(np.asarray(context))
+        unseen.update(unseen_contexts(pairs.context, known))
+        for name, values in found.items():
             if values is not None:
                 kept[name].append(values)
-        if pairs.context is not None:
-            labels, inner = np.unique(pairs.context, return_inverse=True)
-            codes = [numbers.setdefault(str(one), len(numbers)) for one in labels.tolist()]
-            kept["code"].append(np.array(codes, dtype=np.int64)[inner.reshape(-1)])
-            unseen.update(unseen_contexts(pairs.context, known))
-        if pairs.windows is not None:
-            from coad.workflows.evaluating import overlapping
-
-            overlap = overlapping(pairs.windows.length, pairs.windows.start)
+        if pairs.windows is not None and len(pairs) > 1:
+            overlap = max(overlap, pairs.windows.overlap)
         n_rows = part.rows_read
         if progress is not None:
             progress(n_rows)
     if part is None:
         raise no_pairs(bad_files)
     joined = {name: _joined(parts, name) for name, parts in kept.items()}
-    truth = joined["label"]
+    truth, dismissed = joined["label"], joined.pop("dismissed")
     if truth is not None and truth.dtype.kind not in "biuf":
         raise InputError(
-            f"column {label!r} holds text; labels are numbers or true/false (0 or false: normal)"
+            f"column {label!r} holds {'text' if truth.dtype.kind == 'U' else truth.dtype}; labels are numbers or "
+            "true/false (0 or false: normal)"
         )
-    return Scored(
-        **{name: joined[name] for name in ("p_s", "p_q", "flag", "first", "last", "file")},
+    joined["label"] = None if truth is None else np.asarray(truth != 0)
+    scored = Scored(
+        **joined,
         s=s,
         q=q,
         s_names=part.pairs.s_names or tuple(recipe.layout.s),
@@ -265,14 +310,13 @@ def read_scored(
         windows=part.pairs.windows is not None,
         overlap=overlap,
         n_rows=n_rows,
-        time=joined["time"],
-        id=joined["id"],
-        label=None if truth is None else np.asarray(truth != 0),
-        contexts=tuple(numbers),
-        code=joined["code"],
+        contexts=tuple(numbers.names),
         unseen=tuple(unseen.most_common()),
         bad_files=tuple(bad_files),
     )
+    if dismissed is None or not dismissed.any():
+        return scored
+    return replace(scored.part(np.flatnonzero(~dismissed)), n_dismissed=int(dismissed.sum()))
 
 
 def _joined(parts: list[NDArray[Any]], name: str) -> Any:

@@ -1,0 +1,344 @@
+"""What a decision rule finds in some rows, how sure that is, and whether to believe it: the one engine for all detectors.
+
+The rule was chosen before, on other rows. So its figures need no correction for a search, and it is tested as it
+is: are there more joint rows than if the pairing of the inputs is shuffled, or than if one input is moved in time?
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad._typing import BoolArray, FloatArray, IntArray
+from coad.core.inference import (
+    FEW_EPISODES,
+    MAX_EPISODE_RATE,
+    MAX_PLAUSIBLE_RATE,
+    Intervals,
+    coincidence_after_shift,
+    main_episodes,
+)
+from coad.core.metric import fbeta_hat, ignore_undefined, precision_hat, recall_hat, true_positive_fraction
+from coad.core.moments import Moments
+from coad.core.rule import Rule
+from coad.core.runs import RowOrder, find_runs
+from coad.core.verdict import FOUND, NO_COINCIDENCE, SHARED_REGIME, Status, Suspicion
+
+__all__ = ["Evaluation", "RowScores", "assess", "figures", "plausible_rate"]
+
+#: Draws behind an interval; shuffles and shifts behind a p-value, so that p < 0.01 is far from its least value.
+_RESAMPLES, _DRAWS = 400, 999
+#: Shuffling numbers (not flags) costs a pass over the rows each: as many as this many rows in all allow, and at least 199.
+_SHUFFLED_ROWS, _FEWEST_DRAWS = 20_000_000, 199
+#: With fewer rows than this after leaving out windows that share samples, all windows are tested.
+_FEW_TO_TEST = 100
+#: More than half of the coincidence left after a shift of a few rows, beyond this z-score, is no event.
+_KEPT, _Z = 0.5, 4.0
+
+
+class RowScores(NamedTuple):
+    """Confidences, score (high = anomalous) and decision of each row.
+
+    ``mode`` is there if the model has modes, ``dismissed`` (rows in events of a dismissed kind) if kinds were dismissed.
+    """
+
+    p_s: FloatArray
+    p_q: FloatArray
+    score: FloatArray
+    flag: BoolArray
+    mode: IntArray | None = None
+    dismissed: BoolArray | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a rule finds in some rows, without labels: the same numbers in every command.
+
+    Rows of dismissed kinds are left out of all figures. Intervals are of 95 %.
+    """
+
+    n_rows: int
+    flagged: int
+    n_events: int
+    beta: float
+    alpha: float
+    fbeta_hat: float
+    precision_hat: float  #: the share of flagged rows that chance does not explain
+    recall_hat: float
+    joint_fraction: float
+    n_joint: float
+    mu_s: float
+    mu_q: float
+    interval: tuple[float, float]  #: of F̂
+    intervals: Intervals  #: of F̂, P̂, R̂, α and J
+    p_value: float  #: pairings shuffled
+    shift_p_value: float | None  #: one input moved in time; None if not tested
+    kept_after_shift: float  #: the share of the coincidence left after a shift by a few rows
+    status: Status
+    suspicions: tuple[Suspicion, ...]  #: why the status is not simply "found"
+    n_tested: float = 0.0  #: joint rows among those tested: of windows that share samples only some are
+    null_joint: FloatArray | None = field(
+        default=None, repr=False, compare=False
+    )  #: the same, pairings shuffled
+
+
+def plausible_rate(rule: Rule) -> float:
+    """The largest share of true joint events that is still taken for anomalies."""
+    return 2 * rule.alpha if rule.alpha_given else MAX_PLAUSIBLE_RATE
+
+
+def assess(
+    scores: RowScores,
+    rule: Rule,
+    *,
+    context: NDArray[Any] | None = None,
+    order: RowOrder | None = None,
+    seed: int = 0,
+    significance: float = 0.05,
+    trained: tuple[str, float] = (FOUND, 0.0),
+    expects_regimes: bool = False,
+    ordered: bool = True,
+    memberships: tuple[Any, Any] | None = None,
+) -> Evaluation:
+    """Figures, tests and status of a rule on scored rows.
+
+    Parameters
+    ----------
+    scores
+        Confidences and decisions.
+    rule
+        The rule behind the decisions.
+    context
+        The context of each row; chance is counted within each.
+    order
+        Where the rows stand in time; without it, they follow each other.
+    seed, significance
+        Seed of the draws; the p-value up to which a coincidence counts as found.
+    trained
+        Status and p-value of the training.
+    expects_regimes
+        Whether the detector lists regimes itself, so that they are no suspicion.
+    ordered
+        Whether rows are in time order; if not, no input is moved in time.
+    memberships
+        What each input says of a row, if the rule does not decide by the confidences in ``scores``.
+
+    Returns
+    -------
+    Evaluation
+    """
+    order = RowOrder(len(scores.flag)) if order is None else order
+    kept = slice(None) if scores.dismissed is None else np.flatnonzero(~scores.dismissed)
+    order, flags = order.take(kept), scores.flag[kept]
+    x_s, x_q = (x[kept] for x in memberships or rule.memberships(scores.p_s, scores.p_q))
+    code = (
+        None if context is None else np.unique(np.asarray(context)[kept], return_inverse=True)[1].reshape(-1)
+    )
+    rng = np.random.default_rng([seed, 0xE7A1])
+    with ignore_undefined():
+        moments = Moments.of(x_s, x_q, code)
+        value, precision, recall, joint, true = figures(moments, rule)
+        low, high = _interval_ends(x_s, x_q, code, rule, max(1, order.overlap), rng)
+        observed, null, moved, kept_share, z = _tests(x_s, x_q, code, order, rng, ordered)
+        p_value, shift_p = _p_value(observed, null), None if moved is None else _p_value(observed, moved)
+        alpha = rule.alpha if rule.alpha_given else _rate(rule.alpha, true)
+        # A smoothed interval may stop short of an estimate at its limit.
+        spans = [
+            (float(min(a, one)), float(max(b, one)))
+            for a, b, one in zip(low, high, (value, precision, recall, joint, true), strict=True)
+        ]
+        rates = (
+            (rule.alpha,) * 2
+            if rule.alpha_given
+            else (_rate(rule.alpha, spans[4][0]), _rate(rule.alpha, spans[4][1]))
+        )
+        suspicions: tuple[Suspicion, ...] = ()
+        status: Status = FOUND
+        if trained[0] == NO_COINCIDENCE:
+            status, suspicions = NO_COINCIDENCE, (Suspicion("none_in_training", {"p_value": trained[1]}),)
+        elif not flags.any():
+            status, suspicions = NO_COINCIDENCE, (Suspicion("nothing_flagged"),)
+        elif p_value > significance or true <= 0:
+            status, suspicions = NO_COINCIDENCE, (Suspicion("not_significant_here", {"p_value": p_value}),)
+        elif not expects_regimes:
+            episodes = main_episodes(flags[order.in_time()])
+            long_event = flags.mean() <= MAX_EPISODE_RATE and episodes <= FEW_EPISODES
+            suspicions = _regime(
+                rule, spans[4][0], recall, shift_p, significance, 0.0 if long_event or z <= _Z else kept_share
+            )
+            if not suspicions and trained[0] == SHARED_REGIME:
+                suspicions = (Suspicion("regime_in_training"),)
+            status = SHARED_REGIME if suspicions else FOUND
+    return Evaluation(
+        n_rows=order.n,
+        flagged=int(flags.sum()),
+        n_events=len(find_runs(flags, breaks=order.breaks()).first),
+        beta=rule.beta,
+        alpha=alpha,
+        fbeta_hat=value,
+        precision_hat=precision,
+        recall_hat=recall,
+        joint_fraction=joint,
+        n_joint=joint * order.n,
+        mu_s=float(moments.mu_s),
+        mu_q=float(moments.mu_q),
+        interval=spans[0],
+        intervals=Intervals(spans[0], spans[1], spans[2], rates, spans[3]),
+        p_value=p_value,
+        shift_p_value=shift_p,
+        kept_after_shift=kept_share,
+        status=status,
+        suspicions=suspicions,
+        n_tested=observed,
+        null_joint=null,
+    )
+
+
+def figures(moments: Moments, rule: Rule) -> list[float]:
+    """F̂, P̂, R̂, J and TP; all 0 if nothing coincides.
+
+    An estimated α is a lower bound: if TP is larger, TP takes its place, and R̂ is at most 1.
+    """
+    if not float(moments.mu_sq) > 0:
+        return [0.0] * 5
+    true = float(true_positive_fraction(moments))
+    alpha = rule.alpha if rule.alpha_given else _rate(rule.alpha, true)
+    cap = not rule.alpha_given
+    return [
+        float(fbeta_hat(moments, beta=rule.beta, alpha=alpha, cap=cap)),
+        float(precision_hat(moments)),
+        float(recall_hat(moments, alpha=alpha, cap=cap)),
+        float(moments.mu_sq),
+        true,
+    ]
+
+
+def _rate(estimated: float, found: float) -> float:
+    """The larger of the estimated anomaly rate and the TP found here, above 0 and at most one half.
+
+    >>> _rate(0.1, 0.2), _rate(0.1, 0.51)
+    (0.2, 0.5)
+    """
+    return float(np.clip(max(estimated, found), 1e-12, 0.5))
+
+
+def _regime(
+    rule: Rule, least_true: float, recall: float, shift_p: float | None, significance: float, kept: float
+) -> tuple[Suspicion, ...]:
+    """Why this looks like a shared regime rather than like events: the first reason, if there is one."""
+    if least_true > plausible_rate(rule):
+        if rule.alpha_given:
+            return (Suspicion("above_given_rate", {"ratio": recall, "alpha": rule.alpha}),)
+        return (Suspicion("rate", {"rate": least_true}),)
+    if kept > _KEPT:
+        return (Suspicion("shift", {"kept": min(kept, 1.0)}),)
+    if shift_p is not None and shift_p > significance:
+        return (Suspicion("slow", {"p_value": shift_p}),)
+    return ()
+
+
+def _tests(
+    x_s: Any, x_q: Any, code: IntArray | None, order: RowOrder, rng: np.random.Generator, ordered: bool
+) -> tuple[float, FloatArray | None, FloatArray | None, float, float]:
+    """Joint rows, of shuffled pairings, and with one input moved; the share that a shift by a few rows keeps, its z.
+
+    Of windows that share samples only every so manyth is tested: neighbours coincide trivially.
+    """
+    step = order.overlap if order.n // max(1, order.overlap) >= _FEW_TO_TEST else 1
+    rows = order.in_time()[:: max(1, step)]
+    s, q = x_s[rows], x_q[rows]
+    strata = (
+        np.zeros(len(rows), dtype=np.int64) if code is None else np.unique(code[rows], return_inverse=True)[1]
+    )
+    place = np.argsort(strata, kind="stable")
+    s, q, strata = s[place], q[place], strata[place]
+    ends = np.r_[0, np.flatnonzero(np.diff(strata)) + 1, len(strata)]
+    parts = [(s[a:b], q[a:b]) for a, b in pairwise(ends)]
+    observed = sum(float(a.astype(np.float64) @ b) for a, b in parts)
+    if observed <= 0:
+        return 0.0, None, None, 0.0, 0.0
+    if not ordered:
+        return observed, _shuffled(parts, rng), None, 0.0, 0.0
+    kept, z = coincidence_after_shift(s, q, None if code is None else strata)
+    return observed, _shuffled(parts, rng), _moved(parts, rng), float(kept), z
+
+
+def _p_value(observed: float, null: FloatArray | None) -> float:
+    """The share of draws that reach the observed value, itself included; rounding does not count."""
+    if null is None:
+        return 1.0
+    return float((1 + np.count_nonzero(null >= observed * (1 - 1e-9))) / (1 + len(null)))
+
+
+def _shuffled(parts: list[tuple[Any, Any]], rng: np.random.Generator) -> FloatArray:
+    """Joint rows when pairings are shuffled within each stratum."""
+    if parts[0][0].dtype == np.bool_:  # the count of joint flags is hypergeometric
+        n, s, q = (
+            np.array([f(a, b) for a, b in parts])
+            for f in (lambda a, _: len(a), lambda a, _: a.sum(), lambda _, b: b.sum())
+        )
+        return np.asarray(rng.hypergeometric(s, n - s, q, size=(_DRAWS, len(n))).sum(1), dtype=np.float64)
+    rows = sum(len(a) for a, _ in parts)
+    draws = int(np.clip(math.ceil(_SHUFFLED_ROWS / rows), _FEWEST_DRAWS, _DRAWS))
+    return np.array([sum(float(a @ rng.permutation(b)) for a, b in parts) for _ in range(draws)])
+
+
+def _moved(parts: list[tuple[Any, Any]], rng: np.random.Generator) -> FloatArray:
+    """Joint rows when q is moved in time within each stratum, around its end.
+
+    One correlation gives them for every shift; draws then combine shifts of all strata.
+    """
+    total = np.zeros(_DRAWS)
+    for a, b in parts:
+        n = len(a)
+        size = 2 * n if n < 2 else n
+        spectrum = np.fft.rfft(a.astype(np.float64), size) * np.conj(np.fft.rfft(b.astype(np.float64), size))
+        each = np.fft.irfft(spectrum, size)[:n]
+        if a.dtype == np.bool_:
+            each = np.rint(each)
+        total += each[rng.integers(1, n, _DRAWS)] if n > 1 else each[0]
+    return total
+
+
+def _interval_ends(
+    x_s: Any, x_q: Any, code: IntArray | None, rule: Rule, overlap: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Both ends of the intervals of :func:`figures`, by a smoothed Bayesian bootstrap.
+
+    Rows of a stratum that agree (to a sixty-fourth) count as one cell, and a draw weighs the cells, so its cost
+    does not grow with the rows. Half a pseudo-row in each corner keeps three joint rows out of three from passing
+    for certainty. Windows that share samples count for less than one row each.
+    """
+    grid = 64
+    home = np.zeros(len(x_s), dtype=np.int64) if code is None else code
+    strata = int(home.max()) + 1 if len(home) else 1
+    s, q = np.asarray(x_s, dtype=np.float64), np.asarray(x_q, dtype=np.float64)
+    cell = (home * (grid + 1) + np.rint(s * grid).astype(np.int64)) * (grid + 1) + np.rint(q * grid).astype(
+        np.int64
+    )
+    cells, index, size = np.unique(cell, return_inverse=True, return_counts=True)
+    corners = np.array([(a, b) for a in (0.0, 1.0) for b in (0.0, 1.0)])
+    values = np.concatenate(
+        [np.stack([np.bincount(index, x) / size for x in (s, q, s * q)], axis=1)]
+        + [np.column_stack([corners, corners.prod(1)])] * strata
+    )
+    home = np.r_[cells // (grid + 1) ** 2, np.repeat(np.arange(strata), 4)]
+    counts = np.r_[size / overlap, np.full(4 * strata, 0.5 / strata)]
+    draws = []
+    for _ in range(_RESAMPLES):
+        weight = rng.gamma(counts)
+        n, sum_s, sum_q, sum_sq = (np.bincount(home, weight * x, strata) for x in (1.0, *values.T))
+        if code is None:
+            moments = Moments(float(n[0]), float(sum_s[0]), float(sum_q[0]), float(sum_sq[0]))
+        else:
+            used = n > 1  # a stratum of a single row proves nothing
+            names = tuple(range(int(used.sum())))
+            moments = Moments(n[used], sum_s[used], sum_q[used], sum_sq[used], names)
+        draws.append(figures(moments, rule))
+    low, high = np.quantile(np.array(draws), (0.025, 0.975), axis=0)
+    return low, high
