@@ -57,7 +57,8 @@ def scored(n: int, *, regimes: int = 0, seed: int = 0) -> Scored:
         windows=True,
         n_rows=n * SHAPE[1],
         time=np.datetime64("2026-03-09", "ns") + np.arange(n) * np.timedelta64(1, "s"),
-        contexts=tuple(f"regime {i}" for i in range(regimes)),
+        contexts=tuple(range(regimes)),
+        regime_names=tuple(f"regime {i}" for i in range(regimes)),
         code=code,
     )
 

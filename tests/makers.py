@@ -102,6 +102,7 @@ def scored_pairs(n=900, *, shape=(2,), rate=0.06, run=1, seed=0, coincide=True, 
         "windows": False,
         "n_rows": n,
     }
+    known["regime_names"] = tuple(map(str, more.get("contexts", ())))
     return Scored(**(known | more))
 
 

@@ -367,7 +367,7 @@ def test_marks_survive_a_reload_and_a_kill_and_exports_open(serve, opened, tmp_p
     until(wide, "document.getElementById('verdict').textContent.includes(' in 1,500 ')", 60)
     wide.evaluate("document.getElementById('more').open = true")
     until(wide, "document.querySelectorAll('#null .main-svg').length > 0")
-    wide.select_option("#regime", label="low")
+    wide.select_option("#regime", label="load=low")
     until(wide, "document.getElementById('gallery-title').textContent.includes(' of ')")
     facts = wide.locator("#gallery .facts").all_inner_texts()
     assert facts

@@ -48,7 +48,7 @@ def test_fit_prints_the_lines_that_matter(run_coad, home, tmp_path):
     for words in (
         "1,200 rows",
         "windows of 4",
-        "2 regimes",
+        "2 regimes; the smallest, material=",
         "α, anomaly rate",
         "F̂",
         "P̂",

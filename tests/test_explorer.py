@@ -39,7 +39,8 @@ from coad.data.layout import Layout
 from coad.exceptions import CoadError, FileError, InputError
 from coad.learned.estimator import CoAD
 from coad.workflows.recipe import Recipe
-from coad.workflows.scored import RowStore
+from coad.workflows.scored import RowStore, read_scored
+from coad.workflows.scoring import Source
 
 TOKEN, PORT = "secret-token", 8123
 
@@ -758,6 +759,21 @@ def test_an_event_names_the_channels_that_contributed_most(sorted_session):
     for side, largest in (("s", "s: a"), ("q", "q: c")):
         assert next(line[0] for line in why["lines"] if line[0].startswith(side)) == largest
     assert len(why["s"]["attribution"]) == 2
+
+
+def test_regimes_that_are_numbers_are_named_and_their_events_explained(tmp_path):
+    s, q, first, _ = two_kinds()
+    load = np.arange(len(s)) // 50 % 2
+    columns = dict(zip("abcd", np.column_stack([s, q]).T, strict=True))
+    pq.write_table(pyarrow.table(columns | {"load": load}), tmp_path / "plant.parquet")
+    model = CoAD(n_starts=1, epochs=20, random_state=0).fit(s, q, context=load)
+    recipe = Recipe(Layout(s=("a", "b"), q=("c", "d"), context=("load",)))
+    data = read_scored(model, recipe, Source(tmp_path / "plant.parquet"))
+    assert data.regime_names == ("load=0", "load=1")
+    explorer = Explorer(model, recipe, data, Marks(tmp_path / "m.sqlite"))
+    assert explorer.overview()["regimes"] == ["load=0", "load=1"]
+    assert {row[0] for row in explorer.look(View(0.3, 0.3))["regimes"]} == {"load=0", "load=1"}
+    assert explorer.why(int(np.flatnonzero(first)[0]))["lines"]
 
 
 def test_too_few_events_are_not_sorted(explorer):

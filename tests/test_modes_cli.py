@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import numpy as np
@@ -70,6 +71,15 @@ def test_the_command_prints_the_catalogue_rarest_first_and_writes_a_page(table, 
         refused = CliRunner().invoke(app, command)
         assert isinstance(refused.exception, InputError)
         assert "catalogue of modes" in str(refused.exception)
+
+
+def test_the_page_names_the_regime_of_a_mode_with_its_column(table, tmp_path):
+    rows = pd.read_csv(table)
+    rows["load"] = np.arange(len(rows)) % 2
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    page = tmp_path / "page.html"
+    made(tmp_path / "rows.csv", tmp_path / "model", "modes", "--context", "load", "--page", str(page))
+    assert re.search(r"rows are in the regime load=[01], of all rows", page.read_text(encoding="utf-8"))
 
 
 @pytest.mark.slow

@@ -308,7 +308,29 @@ def test_the_picture_of_a_mode_shows_the_power_of_windows_too():
     facts = dict.fromkeys(("size", "precision_hat", "support", "p_value", "stability"), 0.5)
     mode = Mode(mode=0, rows=5, role="rare", reason="", exemplars=(0, 1, 2, 3, 4), **facts)
     figure = exemplars_figure(mode, s, q, (("a", "b"), ("x", "y", "z")))
-    usual, own = (trace for trace in figure.data if trace.yaxis == "y3")
+    usual, own = (trace for trace in figure.data if trace.yaxis == "y2")
     assert own.x[np.argmax(own.y)] == 4
     assert max(own.y) > 100 * max(usual.y)
     assert len(exemplars_figure(mode, q, q, ((), ())).data) == 2  # features have no power
+
+
+def test_names_of_one_input_never_lie_over_the_bars_of_the_other():
+    from coad.modes.catalogue import Mode
+    from coad.report.modes_figures import exemplars_figure
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    facts = dict.fromkeys(("size", "precision_hat", "support", "p_value", "stability"), 0.5)
+    mode = Mode(mode=0, rows=5, role="rare", reason="", exemplars=(0, 1, 2), **facts)
+    names = ("hydraulic_pressure_of_the_first_pump", "hydraulic_pressure_of_the_first_cylinder", "x")
+    layout = exemplars_figure(mode, x, x, (names, names)).layout
+    assert layout.xaxis.domain == layout.xaxis2.domain
+    assert layout.yaxis.domain[0] > layout.yaxis2.domain[1]
+    for axis in (layout.yaxis, layout.yaxis2):
+        assert axis.automargin
+        assert max(map(len, axis.ticktext)) <= 26
+        assert sorted(axis.tickvals) == [0, 1, 2]
+    image = rng.normal(size=(200, 1, 4, 4))
+    assert [one.type for one in exemplars_figure(mode, image, x, (names, names)).data] == ["heatmap"] * 3 + [
+        "bar"
+    ]

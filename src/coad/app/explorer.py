@@ -141,7 +141,7 @@ class Explorer:
                 "start": study.start,
                 "betas": SLIDER_BETAS,
                 "sliders": {"s": slider(scored.p_s), "q": slider(scored.p_q)},
-                "regimes": list(scored.contexts) if scored.code is not None else [],
+                "regimes": list(scored.regime_names) if scored.code is not None else [],
                 "clock": clock,
                 "labels": scored.label is not None,
                 "why": self.insight.can_explain,
@@ -324,7 +324,7 @@ class Explorer:
             if getattr(scored, name) is not None:
                 more[name] = getattr(scored, name)
         if scored.code is not None:
-            more["regime"] = np.array(scored.contexts)[scored.code]
+            more["regime"] = np.array(scored.regime_names)[scored.code]
         table = events_table(
             events[chosen],
             scored.p_s,

@@ -11,6 +11,7 @@ from coad.cli._inputs import InputOptions, with_input_options
 from coad.cli._print import out
 
 if TYPE_CHECKING:
+    from coad.data.layout import Layout
     from coad.data.pairs import Pairs
     from coad.modes.estimator import CoincidenceModes
 
@@ -49,11 +50,11 @@ def modes(
         verbose=on_terminal(),
     )
 
-    def write_page(model: CoincidenceModes, pairs: Pairs) -> None:
+    def write_page(model: CoincidenceModes, pairs: Pairs, layout: Layout) -> None:
         from coad.report.modes_page import write_modes_page
 
         if page is not None:
-            write_modes_page(model, pairs, page)
+            write_modes_page(model, pairs, layout, page)
 
     with notes(but=NoCoincidenceWarning):  # the printed catalogue says it
         report = fit_modes_files(

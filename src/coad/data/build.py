@@ -15,7 +15,7 @@ from coad.data.layout import FILE, Layout
 from coad.data.missing import MissingReport, handle_missing
 from coad.data.pairs import Pairs
 from coad.data.segments import GAP_STEPS, changes, median_step, segment_starts
-from coad.data.times import context_blocks, epoch_unit, in_seconds, parse_time
+from coad.data.times import block_start, context_blocks, epoch_unit, in_seconds, parse_time
 from coad.data.windows import Windows, in_samples, make_windows
 from coad.exceptions import InputError
 
@@ -248,6 +248,26 @@ def combined_context(columns: Columns) -> NDArray[Any]:
     return np.array(labels, dtype=str)[code.reshape(-1)]
 
 
+def regime_names(contexts: Sequence[Any], layout: Layout, time: NDArray[Any] | None = None) -> list[str]:
+    """Write contexts for people: with the name of their column, and blocks of time by their start.
+
+    >>> regime_names([1.0, 2.5], Layout("a", "b", context=("load",)))
+    ['load=1', 'load=2.5']
+    >>> days = Layout("a", "b", context=("load",), time="t", context_blocks="1d")
+    >>> regime_names(["load=1, block=20000"], days, np.array(["2024-10-04"], "M8[ns]"))
+    ['load=1, 1d from 2024-10-04 00:00:00']
+    """
+    columns, block = layout.context or (), layout.context_blocks
+    if block is not None:
+        # A block is the last part of a combined context, or all of it.
+        parts = [str(one).rpartition("block=") for one in contexts]
+        dates = time is not None and time.dtype.kind == "M"
+        return [f"{others}{block} from {block_start(int(n), block, dates=dates)}" for others, _, n in parts]
+    if len(columns) == 1:
+        return [f"{columns[0]}={_written(one)}" for one in contexts]
+    return [str(one) if columns else f"regime {one}" for one in contexts]
+
+
 def _written(value: Any) -> str:
     # Whether a file stores 1 or 1.0, the context is the same.
     return f"{value:.15g}" if isinstance(value, (float, np.floating)) else str(value)
@@ -275,4 +295,4 @@ def _segment_ids(others: Columns, layout: Layout, broken: IntArray | None) -> In
     return np.cumsum(changes(len(columns[0]), *columns)) if columns else None
 
 
-__all__ = ["FILE", "Built", "build_pairs", "combined_context", "pinned", "stacked"]
+__all__ = ["FILE", "Built", "build_pairs", "combined_context", "pinned", "regime_names", "stacked"]

@@ -200,6 +200,18 @@ def context_blocks(time: ArrayLike, block: Duration, *, group: ArrayLike | None 
     return np.char.add(np.char.add(np.asarray(group).astype(str), " @ "), blocks.astype(str))
 
 
+def block_start(number: int, block: Duration, *, dates: bool) -> str:
+    """When a block of :func:`context_blocks` begins: a date in UTC, or a plain number.
+
+    >>> block_start(2, "10min", dates=True), block_start(2, "10min", dates=False)
+    ('1970-01-01 00:20:00', '1200')
+    """
+    length = parse_duration(block)
+    if dates:
+        return str(np.datetime64(0, "ns") + number * length)[:19].replace("T", " ")
+    return f"{number * in_seconds(np.asarray([length]))[0]:.15g}"
+
+
 def same_scale(duration: np.timedelta64, time: NDArray[Any]) -> Any:
     """Convert a duration to the unit of the differences of ``time``."""
     return duration if time.dtype.kind == "M" else float(in_seconds(np.asarray([duration]))[0])

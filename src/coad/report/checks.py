@@ -112,7 +112,7 @@ def regime_rows(study: Study, rule: Rule) -> Table:
     unseen = {name for name, _ in scored.unseen}
     rows: list[tuple[str, ...]] = [
         (
-            scored.contexts[i] + (" (not seen in training)" if scored.contexts[i] in unseen else ""),
+            scored.regime_names[i] + (" (not seen in training)" if str(scored.contexts[i]) in unseen else ""),
             f"{n[i]:,}",
             f"{events[i]:,}",
             f"{int(joint[i]):,}",

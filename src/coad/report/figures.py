@@ -102,6 +102,16 @@ def styled(figure: go.Figure, x: str, y: str) -> go.Figure:
     return figure
 
 
+def short_text(text: str, most: int = 48) -> str:
+    """Text shortened in its middle, and escaped because Plotly reads <b> and the like as markup.
+
+    >>> short_text("hydraulic_pressure_3_rms", 12), short_text("a<b")
+    ('hydrau…3_rms', 'a&lt;b')
+    """
+    short = text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
+    return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
 def _precision(point: ScanPoint, side: Side) -> float:
     value = point.precision_hat if side == "hat" else point.precision
     assert value is not None

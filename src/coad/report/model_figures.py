@@ -22,6 +22,7 @@ from coad.report.figures import (
     add_star,
     beta_scan_figure,
     precision_recall,
+    short_text,
     styled,
 )
 from coad.report.study import Study, Surface
@@ -259,7 +260,7 @@ def timeline_figure(study: Study) -> go.Figure:
     if scored.code is not None and 1 < len(scored.contexts) <= len(_SEEDS):
         groups = [
             (name, scored.code[peak] == i, _SEEDS[i])
-            for i, name in enumerate(scored.contexts)
+            for i, name in enumerate(scored.regime_names)
             if (scored.code[peak] == i).any()
         ]
     symbols = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
@@ -268,7 +269,7 @@ def timeline_figure(study: Study) -> go.Figure:
             x=axis[peak[rows]],
             y=_small(strength[rows]),
             mode="markers",
-            name=_cut(name),
+            name=short_text(name),
             text=[where(scored, int(i)) for i in peak[rows]],
             hovertemplate="%{text}<br>p_s·p_q %{y:.3f}<extra></extra>",
             marker={"color": colour, "size": 7, "opacity": 0.7, "symbol": symbols[number % len(symbols)]},
@@ -304,10 +305,10 @@ def where(scored: Scored, pair: int) -> str:
     if scored.time is not None:
         parts.insert(0, scored.time_text(pair) or "")
     if scored.id is not None:
-        parts.insert(0, _cut(str(scored.id[pair])))
+        parts.insert(0, short_text(str(scored.id[pair])))
     context = scored.context_of(pair)
     if context is not None:
-        parts.append(_cut(context))
+        parts.append(short_text(context))
     return " · ".join(parts)
 
 
@@ -351,9 +352,3 @@ def _tick(p: float) -> str:
 
 def _small(values: Any) -> NDArray[np.float32]:
     return np.asarray(values, dtype=np.float32)
-
-
-def _cut(text: str, most: int = 48) -> str:
-    """Short text, escaped because Plotly reads <b> and the like as markup."""
-    short = text if len(text) <= most else text[: most - 1] + "…"
-    return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import IntArray
-from coad.report.figures import BLUE, GREY, ORANGE, RED, styled
+from coad.report.figures import BLUE, GREY, ORANGE, RED, short_text, styled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -21,6 +21,10 @@ __all__ = ["exemplars_figure", "sizes_figure", "time_figure"]
 _COLOUR = {"rare": RED, "regime": BLUE, "ignore": GREY}
 #: Exemplars and features drawn for each mode: what fits one figure.
 _SHOWN, _MAX_FEATURES = 4, 12
+#: Columns that a line of pictures is divided into: for 1, 2, 3 or 4 of them.
+_GRID = 12
+#: Letters of a name beside a bar, so that the bars have room on a phone too.
+_LONGEST_NAME = 26
 
 
 def sizes_figure(table: ModeTable) -> go.Figure:
@@ -72,45 +76,69 @@ def time_figure(table: ModeTable, labels: IntArray, time: NDArray[Any] | None) -
 def exemplars_figure(
     mode: Mode, s: NDArray[Any], q: NDArray[Any], names: tuple[Sequence[str], Sequence[str]]
 ) -> go.Figure:
-    """The exemplars of a mode in both inputs, against the median of all rows."""
+    """The exemplars of a mode against the median of all rows: s, and q below it, so that long names have room."""
     from plotly.subplots import make_subplots
 
-    image = s.ndim == 4
     rows = np.array(mode.exemplars[:_SHOWN], dtype=np.int64)
-    if image:
-        figure = make_subplots(2, max(1, len(rows)), row_titles=["s", "q"], vertical_spacing=0.05)
-        for column, row in enumerate(rows, start=1):
-            for line, x in enumerate((s, q), start=1):
-                figure.add_heatmap(
-                    z=x[row, 0][::-1], colorscale="Greys", showscale=False, row=line, col=column
-                )
-        figure.update_xaxes(visible=False)
-        figure.update_yaxes(visible=False)
-        return figure.update_layout(template="none", height=320, margin={"t": 20, "b": 10})
-    windows = [x.ndim == 3 for x in (s, q)]
+    places = [_places(x, len(rows)) for x in (s, q)]
+    specs: list[list[Any]] = [[None] * _GRID, [None] * _GRID]
+    for cells, (starts, width, _) in zip(specs, places, strict=True):
+        for start in starts:
+            cells[start - 1] = {"colspan": width}
+    heights = [height for *_, height in places]
+    titles = [
+        title
+        for side, (starts, _, _) in zip("sq", places, strict=True)
+        for title in (side, *[""] * (len(starts) - 1))
+    ]
     figure = make_subplots(
-        1 + any(windows), 2, subplot_titles=["s", "q"], horizontal_spacing=0.12, vertical_spacing=0.18
+        *(2, _GRID),
+        specs=specs,
+        subplot_titles=titles,
+        row_heights=heights,
+        horizontal_spacing=0.01,
+        vertical_spacing=90 / (sum(heights) + 90),
     )
-    for column, (x, own) in enumerate(zip((s, q), names, strict=True), start=1):
-        if x.ndim == 3:
-            _waves(figure, x, rows, column)
-            _powers(figure, x, rows, column)
+    for line, (x, own) in enumerate(zip((s, q), names, strict=True), start=1):
+        starts = places[line - 1][0]
+        if x.ndim == 4:
+            for row, start in zip(rows, starts, strict=True):
+                figure.add_heatmap(
+                    z=x[row, 0][::-1], colorscale="Greys", showscale=False, row=line, col=start
+                )
+                figure.update_xaxes(visible=False, row=line, col=start)
+                figure.update_yaxes(visible=False, row=line, col=start)
+        elif x.ndim == 3:
+            _waves(figure, x, rows, {"row": line, "col": starts[0]})
+            _powers(figure, x, rows, {"row": line, "col": starts[1]})
         else:
-            _features(figure, x, rows, own, column)
-    height = 560 if any(windows) else 320
-    return figure.update_layout(template="none", height=height, showlegend=False, margin={"t": 40, "b": 40})
+            _features(figure, x, rows, own, {"row": line, "col": 1})
+    return figure.update_layout(
+        template="none",
+        height=sum(heights) + 170,
+        showlegend=False,
+        margin={"l": 60, "r": 12, "t": 40, "b": 40},
+    )
 
 
-def _waves(figure: go.Figure, x: NDArray[Any], rows: IntArray, column: int) -> None:
+def _places(x: NDArray[Any], n_rows: int) -> tuple[list[int], int, int]:
+    """The columns of the grid where the pictures of an input begin, their width in columns, and their height."""
+    if x.ndim == 4:
+        width = _GRID // n_rows
+        return [1 + i * width for i in range(n_rows)], width, 140
+    if x.ndim == 3:
+        return [1, 8], 5, 190
+    return [1], _GRID, 20 + 22 * min(_MAX_FEATURES, x.shape[1])
+
+
+def _waves(figure: go.Figure, x: NDArray[Any], rows: IntArray, place: dict[str, int]) -> None:
     median = np.median(x[:: max(1, len(x) // 2000), 0], axis=0)
-    figure.add_scatter(y=median, line={"color": GREY, "width": 3}, name="median", row=1, col=column)
+    figure.add_scatter(y=median, line={"color": GREY, "width": 3}, name="median", **place)
     for row in rows:
-        figure.add_scatter(
-            y=x[row, 0], line={"color": ORANGE, "width": 1}, name=f"row {row}", row=1, col=column
-        )
+        figure.add_scatter(y=x[row, 0], line={"color": ORANGE, "width": 1}, name=f"row {row}", **place)
 
 
-def _powers(figure: go.Figure, x: NDArray[Any], rows: IntArray, column: int) -> None:
+def _powers(figure: go.Figure, x: NDArray[Any], rows: IntArray, place: dict[str, int]) -> None:
     """The median power spectrum of all windows and of the exemplars, which does not depend on phase or place."""
     points = x.shape[2]
     for some, colour, width in ((slice(None, None, max(1, len(x) // 2000)), GREY, 3), (rows, ORANGE, 2)):
@@ -120,14 +148,15 @@ def _powers(figure: go.Figure, x: NDArray[Any], rows: IntArray, column: int) -> 
             x=np.arange(1, power.shape[1] + 1),
             y=np.median(power, axis=0),
             line={"color": colour, "width": width},
-            row=2,
-            col=column,
+            **place,
         )
-    figure.update_xaxes(title_text="cycles per window", row=2, col=column)
-    figure.update_yaxes(type="log", dtick=1, title_text="power", exponentformat="power", row=2, col=column)
+    figure.update_xaxes(title={"text": "cycles per window", "standoff": 6, "font": {"size": 12}}, **place)
+    figure.update_yaxes(type="log", dtick=1, title_text="power", exponentformat="power", **place)
 
 
-def _features(figure: go.Figure, x: NDArray[Any], rows: IntArray, names: Sequence[str], column: int) -> None:
+def _features(
+    figure: go.Figure, x: NDArray[Any], rows: IntArray, names: Sequence[str], place: dict[str, int]
+) -> None:
     """Mean deviation from the median row, in standard deviations of each feature; the largest first."""
     some = x[:: max(1, len(x) // 5000)]
     median, width = np.median(some, axis=0), some.std(axis=0)
@@ -135,11 +164,14 @@ def _features(figure: go.Figure, x: NDArray[Any], rows: IntArray, names: Sequenc
     largest = np.argsort(-np.abs(deviation.mean(axis=0)))[:_MAX_FEATURES][::-1]
     label = [names[i] if len(names) > i else f"column {i}" for i in largest]
     figure.add_bar(
-        y=label,
         x=deviation[:, largest].mean(axis=0),
         orientation="h",
         marker_color=ORANGE,
-        row=1,
-        col=column,
+        hovertext=[short_text(one) for one in label],
+        **place,
     )
-    figure.update_xaxes(title_text="standard deviations from the median row", row=1, col=column)
+    title = {"text": "standard deviations from the median", "standoff": 6, "font": {"size": 12}}
+    figure.update_xaxes(title=title, **place)
+    # Names are shortened, and two may then be equal: the bars are at numbers.
+    ticks = [short_text(one, _LONGEST_NAME) for one in label]
+    figure.update_yaxes(tickvals=list(range(len(label))), ticktext=ticks, automargin=True, **place)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coad._typing import IntArray
+from coad._typing import BoolArray
+from coad.data.build import regime_names
+from coad.data.layout import Layout
 from coad.data.pairs import Pairs
 from coad.modes.transforms import describe_transforms
 from coad.report.modes_figures import exemplars_figure, sizes_figure, time_figure
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["write_modes_page"]
 
 
-def write_modes_page(model: CoincidenceModes, pairs: Pairs, path: Path) -> None:
+def write_modes_page(model: CoincidenceModes, pairs: Pairs, layout: Layout, path: Path) -> None:
     """Write the page of a catalogue to ``path``.
 
     Parameters
@@ -29,6 +31,8 @@ def write_modes_page(model: CoincidenceModes, pairs: Pairs, path: Path) -> None:
         The fitted catalogue.
     pairs : Pairs
         The pairs of the fit.
+    layout : Layout
+        The columns that they were made from.
     path : Path
         The HTML file.
     """
@@ -71,7 +75,7 @@ def write_modes_page(model: CoincidenceModes, pairs: Pairs, path: Path) -> None:
     ]
     for mode in table:
         text = f"{mode.role}: {mode.reason}. "
-        text += _regime_text(labels == mode.mode, pairs.context)
+        text += _regime_text(labels == mode.mode, pairs, layout)
         text += (
             f" Rows with the most evidence: {', '.join(_row(row, pairs.time) for row in mode.exemplars[:4])}."
         )
@@ -100,12 +104,13 @@ def _row(row: int, time: NDArray[Any] | None) -> str:
     return f"{row:,} ({words})"
 
 
-def _regime_text(own: NDArray[Any] | IntArray, context: NDArray[Any] | None) -> str:
+def _regime_text(own: BoolArray, pairs: Pairs, layout: Layout) -> str:
     """The known regime in which a mode is most over-represented, if there is a context."""
-    if context is None or not own.any():
+    if pairs.context is None or not own.any():
         return ""
-    values, code = np.unique(context, return_inverse=True)
+    values, code = np.unique(pairs.context, return_inverse=True)
     inside = np.bincount(code[own], minlength=len(values)) / own.sum()
     overall = np.bincount(code, minlength=len(values)) / len(code)
     best = int(np.argmax(inside - overall))
-    return f"{inside[best]:.0%} of its rows are in regime {values[best]}, of all rows {overall[best]:.0%}."
+    name = regime_names(values[best : best + 1].tolist(), layout, pairs.time)[0]
+    return f"{inside[best]:.0%} of its rows are in the regime {name}, of all rows {overall[best]:.0%}."

@@ -125,7 +125,7 @@ def fit_files(
     regimes: dict[str, int] = {}
     if scored.code is not None:
         counts = np.bincount(scored.code, minlength=len(scored.contexts)).tolist()
-        regimes = dict(zip(scored.contexts, counts, strict=True))
+        regimes = dict(zip(scored.regime_names, counts, strict=True))
     return FitReport(model, recipe, data.summary, len(scored), regimes, data.on_disk, judgement)
 
 

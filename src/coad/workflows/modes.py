@@ -40,7 +40,7 @@ def fit_modes_files(
     training: Training,
     max_rare: float = 0.1,
     n_modes: int | None = None,
-    then: Callable[[CoincidenceModes, Pairs], None] | None = None,
+    then: Callable[[CoincidenceModes, Pairs, Layout], None] | None = None,
 ) -> ModesReport:
     """Fit a :class:`~coad.CoincidenceModes` on files and save it.
 
@@ -51,7 +51,7 @@ def fit_modes_files(
     max_rare, n_modes
         As for :class:`~coad.CoincidenceModes`.
     then : callable, optional
-        Called with the catalogue and the pairs, which may be in a temporary folder.
+        Called with the catalogue, the pairs, which may be in a temporary folder, and their columns.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def fit_modes_files(
         model = _model(training, max_rare, n_modes).fit(pairs.with_group(_group(pairs, training)))
         save_model(model, data.recipe, target)
         if then is not None:
-            then(model, pairs)
+            then(model, pairs, data.recipe.layout)
         return ModesReport(model, data.recipe, data.summary, len(pairs))
 
 

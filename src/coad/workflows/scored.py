@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.core.assessment import RowScores
 from coad.core.runs import RowOrder
+from coad.data.build import regime_names
 from coad.events.runs import Events, find_events
 from coad.exceptions import FileError, InputError
 from coad.workflows.recipe import Recipe
@@ -129,7 +130,8 @@ class Scored:
     time: NDArray[Any] | None = None
     id: NDArray[Any] | None = None
     label: BoolArray | None = None
-    contexts: tuple[str, ...] = ()
+    contexts: tuple[Any, ...] = ()  # as the model knows them
+    regime_names: tuple[str, ...] = ()  # the same, for people
     code: IntArray | None = None  # of the context of each pair
     run: IntArray | None = None  # of the file and group of each pair
     cut: BoolArray | None = None  # pairs before which others were left out
@@ -180,7 +182,7 @@ class Scored:
 
     def context_of(self, pair: int) -> str | None:
         """The name of a pair's regime."""
-        return None if self.code is None else self.contexts[int(self.code[pair])]
+        return None if self.code is None else self.regime_names[int(self.code[pair])]
 
     def time_text(self, pair: int) -> str | None:
         """The time of a pair as text."""
@@ -311,6 +313,7 @@ def read_scored(
         overlap=overlap,
         n_rows=n_rows,
         contexts=tuple(numbers.names),
+        regime_names=tuple(regime_names(list(numbers.names), recipe.layout, joined["time"])),
         unseen=tuple(unseen.most_common()),
         bad_files=tuple(bad_files),
     )

@@ -99,23 +99,24 @@ class Numbering:
     """Numbers for labels that come in batches, in order of appearance."""
 
     def __init__(self) -> None:
-        self.names: dict[str, int] = {}
+        self.names: dict[Any, int] = {}
 
-    def of(self, labels: NDArray[Any], prefix: str = "") -> IntArray:
-        """The number of each label.
+    def of(self, labels: NDArray[Any], file: Path | None = None) -> IntArray:
+        """The number of each label, the same label of another file being another.
 
         >>> numbers = Numbering()
         >>> numbers.of(np.array(["b", "b"])), numbers.of(np.array(["a", "b"]))
         (array([0, 0]), array([1, 0]))
         """
         unique, inner = np.unique(labels, return_inverse=True)
-        codes = [self.names.setdefault(f"{prefix}{one}", len(self.names)) for one in unique.tolist()]
+        keys = unique.tolist() if file is None else [(file, one) for one in unique.tolist()]
+        codes = [self.names.setdefault(key, len(self.names)) for key in keys]
         return np.array(codes, dtype=np.int64)[inner.reshape(-1)]
 
     def of_part(self, part: Part) -> IntArray:
         """The number of the file and group of each pair: events end where it changes."""
         group = part.pairs.group
-        return self.of(np.zeros(len(part.pairs), dtype=np.int8) if group is None else group, f"{part.path} ")
+        return self.of(np.zeros(len(part.pairs), dtype=np.int8) if group is None else group, part.path)
 
 
 def score_files(
