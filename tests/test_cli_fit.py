@@ -1,7 +1,9 @@
 """``coad fit``, ``score`` and ``evaluate`` as a user meets them."""
 
 import json
+import os
 import sys
+import time
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -520,7 +522,7 @@ def test_a_model_whose_layout_was_damaged_is_refused(run_coad, home, tmp_path):
 
 
 def test_nothing_but_the_result_is_printed_when_nobody_watches(run_coad, home, tmp_path, monkeypatch):
-    monkeypatch.setattr("coad.cli._progress._AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("coad.learned.training.progress.AFTER_SECONDS", 0.0)
     code, text, errors = run_coad(
         "score", home / "model", home / "plant.parquet", "--out", tmp_path / "s.parquet"
     )
@@ -529,13 +531,56 @@ def test_nothing_but_the_result_is_printed_when_nobody_watches(run_coad, home, t
     assert len(text.splitlines()) == 3
 
 
-def test_a_bar_is_shown_to_somebody_who_waits(monkeypatch, capsys):
+@pytest.mark.slow
+def test_somebody_who_waits_sees_one_line_from_the_start_to_the_end(home, tmp_path):
+    """In a terminal: a line before torch is loaded, which goes on through all stages."""
+    import pty
+    import subprocess
+
+    terminal, theirs = pty.openpty()
+    arguments = [
+        *("fit", home / "plant.parquet", "--s", "motor_*", "--q", "vib_*", "--out", tmp_path / "model"),
+        *("--starts", "2", "--epochs", "150"),
+    ]
+    command = [sys.executable, "-m", "coad", *map(str, arguments)]
+    child = subprocess.Popen(command, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm"})
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            seen += os.read(terminal, 65_536)
+        except OSError:  # Linux says so when the other end is closed
+            break
+    os.close(terminal)
+    assert child.wait(60) == 0
+    text = seen.decode()
+    places = [text.find(stage) for stage in ("fitting", "training", "testing against chance", "model:")]
+    assert -1 < places[0] < places[1] < places[2] < places[3], text
+    assert text.count("\x1b[?25l") == 1, "the cursor is hidden once: it is one line"
+
+
+def test_a_line_is_shown_to_somebody_who_waits_and_stages_continue_it(monkeypatch, capsys):
     from coad.cli._progress import progress
+    from coad.learned.training.progress import Progress
 
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr("coad.cli._progress.on_terminal", lambda: True)
     for waits in (False, True):
-        monkeypatch.setattr("coad.cli._progress.on_terminal", lambda: True)
-        monkeypatch.setattr("coad.cli._progress._AFTER_SECONDS", 0.0 if waits else 60.0)
+        monkeypatch.setattr("coad.learned.training.progress.AFTER_SECONDS", 0.0 if waits else 60.0)
+        said = ""
+
+        def wait_for(words, waits=waits):
+            nonlocal said
+            end = time.monotonic() + 10
+            while waits and words not in said and time.monotonic() < end:
+                said += capsys.readouterr().err
+
         with progress("scoring", 100) as advance:
             advance(50)
-        assert ("scoring" in capsys.readouterr().err) == waits
+            wait_for("50 rows")
+            with Progress("training", 10, verbose=True) as bar:
+                bar.advance(1, "one of ten")
+                wait_for("one of ten")
+        said += capsys.readouterr().err
+        assert ("scoring" in said) == ("one of ten" in said) == waits
+        assert said.count("\x1b[?25l") == waits, "the cursor is hidden once: it is one line"

@@ -51,26 +51,28 @@ def fit(
 ) -> None:
     """Train two networks without labels, save the model, and report what was found."""
     from coad.cli._options import notes, number_or_auto
-    from coad.cli._progress import on_terminal
-    from coad.workflows.fitting import Training, fit_files
+    from coad.cli._progress import on_terminal, progress
 
     rate = number_or_auto(alpha, "--alpha")
-    source, layout, clocks = inputs.resolve()
-    training = Training(
-        beta=beta,
-        alpha=rate,
-        n_starts=starts,
-        epochs=epochs,
-        random_state=inputs.seed,
-        split=split.value,
-        ordered=not inputs.unordered,
-        out_of_core=inputs.out_of_core.value,
-        ensemble=ensemble,
-        not_context=tuple((not_context or "").split(",")) if not_context else (),
-        verbose=on_terminal(),
-    )
-    with notes():
-        report = fit_files(source, layout, inputs.output, clocks=clocks, training=training)
+    with progress("fitting"):
+        from coad.workflows.fitting import Training, fit_files  # loads torch, which takes seconds
+
+        source, layout, clocks = inputs.resolve()
+        training = Training(
+            beta=beta,
+            alpha=rate,
+            n_starts=starts,
+            epochs=epochs,
+            random_state=inputs.seed,
+            split=split.value,
+            ordered=not inputs.unordered,
+            out_of_core=inputs.out_of_core.value,
+            ensemble=ensemble,
+            not_context=tuple(not_context.split(",")) if not_context else (),
+            verbose=on_terminal(),
+        )
+        with notes():
+            report = fit_files(source, layout, inputs.output, clocks=clocks, training=training)
     _show(report, inputs.output)
 
 

@@ -31,24 +31,13 @@ def modes(
     """Find the regimes and the rare kinds that two inputs share, without labels."""
     from coad.cli._catalogue import show_catalogue
     from coad.cli._options import notes
-    from coad.cli._progress import on_terminal
+    from coad.cli._progress import on_terminal, progress
     from coad.exceptions import NoCoincidenceWarning
-    from coad.modes.transforms import describe_transforms
-    from coad.workflows.fitting import Training
-    from coad.workflows.modes import fit_modes_files
 
     if page is not None:
         from coad.data.atomic import check_writable
 
         check_writable(page)
-    source, layout, clocks = inputs.resolve()
-    training = Training(
-        n_starts=starts,
-        random_state=inputs.seed,
-        ordered=not inputs.unordered,
-        out_of_core=inputs.out_of_core.value,
-        verbose=on_terminal(),
-    )
 
     def write_page(model: CoincidenceModes, pairs: Pairs, layout: Layout) -> None:
         from coad.report.modes_page import write_modes_page
@@ -56,17 +45,30 @@ def modes(
         if page is not None:
             write_modes_page(model, pairs, layout, page)
 
-    with notes(but=NoCoincidenceWarning):  # the printed catalogue says it
-        report = fit_modes_files(
-            source,
-            layout,
-            inputs.output,
-            clocks=clocks,
-            training=training,
-            max_rare=max_rare,
-            n_modes=n_modes,
-            then=write_page,
+    with progress("looking for modes"):
+        from coad.modes.transforms import describe_transforms  # loads torch, which takes seconds
+        from coad.workflows.fitting import Training
+        from coad.workflows.modes import fit_modes_files
+
+        source, layout, clocks = inputs.resolve()
+        training = Training(
+            n_starts=starts,
+            random_state=inputs.seed,
+            ordered=not inputs.unordered,
+            out_of_core=inputs.out_of_core.value,
+            verbose=on_terminal(),
         )
+        with notes(but=NoCoincidenceWarning):  # the printed catalogue says it
+            report = fit_modes_files(
+                source,
+                layout,
+                inputs.output,
+                clocks=clocks,
+                training=training,
+                max_rare=max_rare,
+                n_modes=n_modes,
+                then=write_page,
+            )
     used, model = report.recipe.layout, report.model
     out(report.summary)
     out(f"s: {', '.join(used.s)}\nq: {', '.join(used.q)}")

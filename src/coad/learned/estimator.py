@@ -15,6 +15,7 @@ from coad.learned import dismissal, saving
 from coad.learned.detector import DetectorMixin
 from coad.learned.fitting import fit_model
 from coad.learned.objective import Preset
+from coad.learned.training.progress import Progress
 from coad.learned.training.settings import Augment, Schedule
 from coad.learned.training.split import Split
 
@@ -192,7 +193,8 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         CoAD
             This model. With ``checkpoint`` set, an interrupted ``fit`` resumes when it is called again.
         """
-        fit_model(self, s, q, context=context, group=group, time=time)
+        with Progress("preparing", verbose=self.verbose):
+            fit_model(self, s, q, context=context, group=group, time=time)
         return self
 
     def dismiss(self, kind: int, s: Any = None, q: Any = None, *, context: Any = None) -> CoAD:

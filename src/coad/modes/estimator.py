@@ -30,6 +30,7 @@ from coad.learned.training.inputs import (
     warn_of_outliers,
     warn_of_unseen_contexts,
 )
+from coad.learned.training.progress import Progress
 from coad.modes import saving
 from coad.modes.catalogue import ModeTable
 from coad.modes.cataloguing import FitResult
@@ -175,31 +176,29 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         rows_s, rows_q = as_pair(s, q, least=100)
         n = len(rows_s)
         modes = checked_modes(self, n)
-        time, group = as_times(time, n), as_groups(group, n)
-        labels = as_context(context, n)
+        time, group, labels = as_times(time, n), as_groups(group, n), as_context(context, n)
         reject_unique(labels)
         for name, rows, known in (("s", rows_s, self.names_s_), ("q", rows_q, self.names_q_)):
             reject_constant(rows, name)
             warn_of_columns(rows, name, known)
         warn_of_copies(rows_s, rows_q)
-        seed = seed_of(self.random_state)
-        rng = np.random.default_rng(seed)
+        self.random_state_ = seed_of(self.random_state)
+        rng = np.random.default_rng(self.random_state_)
         memory = 0
         if group is None:
             group, memory = split_groups(self, rows_s, rows_q, labels, time)
         self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
         self.contexts_ = None if labels is None else np.unique(labels).tolist()
-        self.random_state_ = seed
-        found, self.transforms_, data, task = fit_best_transform(
-            self, rows_s, rows_q, labels, modes, group, time, memory, rng
-        )
-        self.coordinates_ = data.coordinates
         self.residuals_: ResidualModel | None
-        found, self.residuals_ = add_residual_kinds(task, found, data, rng)
+        with Progress("looking for modes", verbose=self.verbose):
+            found, self.transforms_, data, task = fit_best_transform(
+                self, rows_s, rows_q, labels, modes, group, time, memory, rng
+            )
+            found, self.residuals_ = add_residual_kinds(task, found, data, rng)
+        self.coordinates_ = data.coordinates
         self._take(found)
-        for name, steps, one, known in zip(
-            "sq", self.transforms_, self.coordinates_, (self.names_s_, self.names_q_), strict=True
-        ):
+        columns = self.names_s_, self.names_q_
+        for name, steps, one, known in zip("sq", self.transforms_, self.coordinates_, columns, strict=True):
             if not steps:  # transformed rows have columns of their own
                 warn_of_outliers(one.scaler, rows_s if name == "s" else rows_q, name, known)
         if not self.modes_:

@@ -115,7 +115,7 @@ class _Fit:
     def first_round(self) -> None:
         """Train on the table, test, group, train on the groups, merge."""
         task, data, fold, rng = self.task, self.data, self.fold, self.rng
-        with _workers(data.flat) as workers, self._progress(self.plan.steps + self.label_plan.steps) as bar:
+        with _workers(data.flat) as workers, self._progress() as bar:
             duo = train_members(
                 partial(train_on_table, data, self.plan),
                 self.blueprints,
@@ -124,7 +124,7 @@ class _Fit:
                 self.weight,
                 workers=workers,
                 sharp=True,
-                tick=lambda step: bar.advance(1, "looking for modes"),
+                tick=lambda step: bar.advance(1, f"first networks, step {step:,}"),
             )
             a, b = responsibilities(duo, data)
             held = [in_time_order(np.flatnonzero(fold == m), task.time) for m in range(len(a))]
@@ -168,7 +168,7 @@ class _Fit:
         if self.empty is not None:
             return self.empty
         data, fold, labels = self.data, self.fold, self.labels
-        with _workers(data.flat) as workers, self._progress(self.label_plan.steps) as bar:
+        with _workers(data.flat) as workers, self._progress() as bar:
             # Convolutions start anew, because they memorise rows that they are trained on too often.
             duo = self._train_on(labels, 2, workers, bar, like=self.first if data.flat else None)
             a, b = responsibilities(duo, data)
@@ -207,8 +207,9 @@ class _Fit:
         pooling = consensus.pooling_matrix(self.mode)
         return self.votes[0] @ pooling, self.votes[1] @ pooling
 
-    def _progress(self, steps: int) -> Progress:
-        return Progress(steps, verbose=self.task.model.verbose)
+    def _progress(self) -> Progress:
+        # Without a total: how many rounds in how many coordinates will be needed is not known.
+        return Progress("looking for modes", verbose=self.task.model.verbose)
 
     def _train_on(
         self,
@@ -231,7 +232,7 @@ class _Fit:
             workers=workers,
             like=like,
             mode=mode,
-            tick=lambda step: bar.advance(1, "training on the consensus"),
+            tick=lambda step: bar.advance(1, f"networks of the consensus, step {step:,}"),
         )
 
 

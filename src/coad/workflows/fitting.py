@@ -16,6 +16,7 @@ from coad.data.memory import free_memory
 from coad.data.pairs import Pairs
 from coad.data.paths import find_files
 from coad.exceptions import FileError, InputError
+from coad.learned.training.progress import Progress
 from coad.workflows.evaluating import Judgement, judge
 from coad.workflows.model_folder import check_target, save_model
 from coad.workflows.recipe import Clocks, Recipe
@@ -102,7 +103,8 @@ def fit_files(
     if training.split == "group" and layout.group is None:
         raise InputError("--split group needs --group, the column of run or batch IDs")
     with ExitStack() as stack:
-        data = read_data(source, layout, clocks, training.out_of_core, target, stack)
+        with Progress("reading"):
+            data = read_data(source, layout, clocks, training.out_of_core, target, stack)
         pairs = data.pairs
         how, group = split_of(pairs, training.split)
         model = CoAD(
@@ -119,9 +121,9 @@ def fit_files(
         model.fit(pairs.with_group(group))
         recipe = replace(data.recipe, not_context=(*training.not_context, *([label] if label else ())))
         save_model(model, recipe, target)
-    # The same reading, scoring and judging as in every other command.
-    scored = read_scored(model, recipe, source, inputs=False)
-    judgement = judge(model, recipe, source, scored, held=model.validation_rows_)
+    with Progress("testing against chance"):  # the same reading, scoring and judging as in every other command
+        scored = read_scored(model, recipe, source, inputs=False)
+        judgement = judge(model, recipe, source, scored, held=model.validation_rows_)
     regimes: dict[str, int] = {}
     if scored.code is not None:
         counts = np.bincount(scored.code, minlength=len(scored.contexts)).tolist()

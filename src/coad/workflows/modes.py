@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from coad.data.layout import Layout
 from coad.data.pairs import Pairs
+from coad.learned.training.progress import Progress
 from coad.modes.estimator import CoincidenceModes
 from coad.workflows.fitting import Training, read_data, split_of
 from coad.workflows.model_folder import check_target, save_model
@@ -61,7 +62,8 @@ def fit_modes_files(
     source.check()
     layout = layout.without_label()
     with ExitStack() as stack:
-        data = read_data(source, layout, clocks, training.out_of_core, target, stack)
+        with Progress("reading"):
+            data = read_data(source, layout, clocks, training.out_of_core, target, stack)
         pairs = data.pairs
         model = _model(training, max_rare, n_modes).fit(pairs.with_group(_group(pairs, training)))
         save_model(model, data.recipe, target)

@@ -1,58 +1,99 @@
-"""A progress bar that appears after two seconds of work."""
+"""One line on the terminal: what is being done, how far it is, and for how long."""
 
 from __future__ import annotations
 
 import threading
-import time
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
 
 __all__ = ["Progress"]
 
+#: Seconds of work before the line is shown: less would flicker, more would look as if nothing happened.
+AFTER_SECONDS = 0.3
+
+_OUTERMOST: ContextVar[Progress | None] = ContextVar("_OUTERMOST", default=None)
+
 
 class Progress:
-    """Counts the epochs of all starts; thread-safe; shown only if ``verbose``.
+    """Shows a line if ``verbose``, with a bar where the ``total`` is known; thread-safe.
 
-    >>> with Progress(10, verbose=False) as bar:
+    In the ``with`` block of another one it continues the other's line, so that a fit of several stages has one line.
+
+    >>> with Progress("fitting", verbose=False), Progress("training", 10) as bar:
     ...     bar.advance(1, "F̂ 0.5")
     """
 
-    def __init__(self, total: int, *, verbose: bool, after_seconds: float = 2.0) -> None:
-        self.total, self.verbose, self.after = total, verbose, after_seconds
-        self._done = 0
-        self._bar: Any = None
-        self._task: Any = None
-        self._lock = threading.Lock()
-        self._start = time.monotonic()
+    def __init__(self, what: str, total: int | None = None, *, verbose: bool = False) -> None:
+        self.what, self.total, self.verbose = what, total, verbose
+        self._done, self._text = 0, ""
+        self._outer: Progress | None = None
+        self._shown: Progress = self  # of the stages within this one, the one under way
+        self._line: Any = None
+        self._lock = threading.RLock()
 
     def __enter__(self) -> Progress:
+        self._outer = _OUTERMOST.get()
+        if self._outer is not None:
+            self._before, self._outer._shown = self._outer._shown, self
+            self._outer._draw()
+            return self
+        self._token = _OUTERMOST.set(self)
+        if self.verbose:
+            self._timer = threading.Timer(AFTER_SECONDS, self._show)
+            self._timer.daemon = True
+            self._timer.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def advance(self, by: int, text: str) -> None:
-        """Another ``by`` epochs are done; ``text`` is shown beside the bar."""
+        if self._outer is not None:
+            self._outer._shown = self._before
+            self._outer._draw()
+            return
+        _OUTERMOST.reset(self._token)
         with self._lock:
-            self._done += by
-            if not self.verbose or time.monotonic() - self._start < self.after:
-                return
-            if self._bar is None:
-                from rich.console import Console
-                from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-                from rich.progress import Progress as RichProgress
+            if self.verbose:
+                self._timer.cancel()
+            self.verbose = False
+            if self._line is not None:
+                self._line.stop()
 
-                self._bar = RichProgress(
-                    TextColumn("training"),
-                    BarColumn(),
-                    TimeRemainingColumn(),
-                    TextColumn("{task.description}"),
-                    console=Console(stderr=True),
-                    transient=True,
-                )
-                self._task = self._bar.add_task("", total=self.total)
-                self._bar.start()
-            self._bar.update(self._task, completed=self._done, description=text)
+    def advance(self, by: int, text: str = "") -> None:
+        """Another ``by`` of the total are done; ``text`` is shown beside the bar."""
+        line = self._outer or self
+        with line._lock:
+            self._done += by
+            self._text = text
+            line._draw()
+
+    def _show(self) -> None:
+        """Begin to show the line, which then moves by itself; in a thread of its own."""
+        from rich.console import Console
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as RichProgress
+
+        with self._lock:
+            if not self.verbose:
+                return
+            self._line = RichProgress(
+                SpinnerColumn(),
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TimeElapsedColumn(),
+                TextColumn("{task.fields[text]}"),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._task = self._line.add_task(self.what, total=None, text="")
+            self._draw()
+            self._line.start()
+
+    def _draw(self) -> None:
+        with self._lock:
+            if self._line is not None:
+                now = self._shown
+                task = self._line.tasks[0]
+                task.total = now.total  # rich's own update cannot set None again
+                self._line.update(self._task, completed=now._done, description=now.what, text=now._text)

@@ -86,7 +86,7 @@ def train_starts(
 
     torch.set_num_threads(plan.threads)
     try:
-        with Progress(settings.epochs * len(seeds), verbose=verbose) as bar:
+        with Progress("training", settings.epochs * len(seeds), verbose=verbose) as bar:
             if plan.workers == 1:
                 trainers = [one(i) for i in range(len(stacks))]
             else:
