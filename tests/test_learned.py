@@ -284,7 +284,7 @@ def test_bad_input_is_a_clear_error(words, change, settings):
     ("setting", "value", "words"),
     [
         ("epochs", 0, "a whole number of at least 1"), ("epochs", 2.5, "a whole number"),
-        ("n_starts", 0, "at least 1"), ("n_starts", True, "a whole number"), ("batch_size", 1, "at least 2"),
+        ("n_starts", 0, "at least 1"), ("n_starts", 10**30, "at most"), ("n_starts", True, "a whole number"), ("batch_size", 1, "at least 2"),
         ("patience", -1, "at least 1"), ("epoch_size", 0, "at least 2"), ("micro_batch", 0, "at least 1"),
         ("lr", 0, "a number of at least"), ("lr", 5.0, "at most 1"), ("lr", math.nan, "a number"),
         ("lr", "fast", "a number"), ("validation", 1.5, "a fraction between 0 and 1"), ("validation", 0, "a fraction"),

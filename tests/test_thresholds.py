@@ -266,6 +266,7 @@ GOOD = np.arange(20.0)
         ((GOOD, GOOD), {"alpha": 0.51}, "must lie in"),
         ((GOOD, GOOD), {"alpha": "half"}, "'auto'"),
         ((GOOD, GOOD), {"n_permutations": -1}, "n_permutations"),
+        ((GOOD, GOOD), {"n_permutations": 10**30}, "n_permutations"),
         ((GOOD, GOOD), {"n_permutations": 5}, "cannot reach a p-value"),
         ((GOOD, GOOD), {"significance": math.nan}, "significance must lie"),
         ((GOOD, GOOD), {"significance": 2}, "significance must lie"),

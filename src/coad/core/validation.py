@@ -146,8 +146,8 @@ def check_significance(significance: float) -> float:
 
 def check_permutations(n_permutations: int, significance: float) -> None:
     """So many shuffles that the p-value can fall below the significance, or none."""
-    if not (isinstance(n_permutations, (int, np.integer)) and n_permutations >= 0):
-        raise InputError(f"n_permutations must be a whole number, 0 or more, not {n_permutations!r}")
+    if not (isinstance(n_permutations, (int, np.integer)) and 0 <= n_permutations <= 1_000_000):
+        raise InputError(f"n_permutations must be a whole number from 0 to 1,000,000, not {n_permutations!r}")
     if 0 < n_permutations < 1 / significance - 1:
         raise InputError(
             f"{n_permutations} permutations cannot reach a p-value of {significance:g}; "

@@ -15,9 +15,10 @@ from coad.exceptions import FileError
 
 def check_writable(path: Path) -> Path:
     """Check before any work is done that a file can be written."""
-    check_name(path.with_name(f".{path.name}.{'x' * 8}{path.suffix}"))  # that of the draft, which is longer
+    check_name(path)
     if path.is_dir():
         raise FileError(f"{path} is a folder; name a file in it")
+    check_name(path.with_name(f".{path.name}.{'x' * 8}{path.suffix}"))  # that of the draft, which is longer
     if path.exists() and not path.is_file():
         raise FileError(f"{path} is not an ordinary file")
     folder = path.parent

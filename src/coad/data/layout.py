@@ -161,6 +161,11 @@ class Layout:
         unknown = sorted(set(values) - known)
         if unknown:
             raise InputError(f"a layout has no field {unknown[0]!r}")
+        for key, value in values.items():
+            names = value if isinstance(value, list) and key in ("s", "q", "context") else [value]
+            number = key in ("window", "stride") and type(value) is int
+            if not number and not (names and all(isinstance(one, str) for one in names)):
+                raise InputError(f"{key!r} of a layout cannot be {value!r:.60}")
         return cls(**values)
 
 

@@ -143,7 +143,8 @@ class Scaler:
             limits = np.array(
                 [[-np.inf if x is None else x for x in below], [np.inf if x is None else x for x in above]]
             )
-        return cls(np.array(data["mean"]), np.array(data["std"]), tuple(data["contexts"]), limits)
+        mean, std = (np.array(data[name], dtype=np.float64) for name in ("mean", "std"))
+        return cls(mean, std, tuple(data["contexts"]), limits)
 
 
 def _limits(x: Array32, index: NDArray[np.int64], std: NDArray[np.float64]) -> NDArray[np.float64] | None:

@@ -36,7 +36,7 @@ _TINY = 1e-300
 _SETTINGS: tuple[tuple[str, float, float, bool], ...] = (
     ("max_rare", _TINY, 0.5, False),
     ("smallest", _TINY, 0.5, False),
-    ("n_starts", 1, math.inf, True),
+    ("n_starts", 1, 10_000, True),
     ("n_modes", -math.inf, math.inf, True),
     ("steps", 1, math.inf, True),
     ("batch_size", 2, math.inf, True),

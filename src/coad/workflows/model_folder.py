@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from coad.data.atomic import check_name
 from coad.data.columns import quoted
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["check_target", "load", "load_detector", "load_model", "save_model"]
 
 _MODEL, _LAYOUT = "model.json", "layout.json"
+_LARGEST_ROW = 10**8  # values in one row of an input; more is not a row
 
 
 def load(folder: str | Path, nets: Any = None) -> CoAD | CoincidenceModes:
@@ -61,6 +66,7 @@ def load(folder: str | Path, nets: Any = None) -> CoAD | CoincidenceModes:
             model = CoAD.from_facts(
                 stored.facts, tensors, nets, context_class=CoincidenceModes, kind_class=KindModel
             )
+        _try_out(model)
     except CoadError:
         raise
     except (
@@ -77,15 +83,34 @@ def load(folder: str | Path, nets: Any = None) -> CoAD | CoincidenceModes:
     return model
 
 
+def _try_out(model: CoAD | CoincidenceModes) -> None:
+    """Score two rows, so that values of the wrong type or size are noticed here and not in the middle of a file."""
+    shapes = model.shape_s_, model.shape_q_
+    if max(math.prod(shape) for shape in shapes) > _LARGEST_ROW:
+        raise ValueError(f"rows of shape {shapes}")
+    s, q = (np.zeros((2, *shape), dtype=np.float32) for shape in shapes)
+    given = (
+        model.contexts_ is not None and getattr(model, "context_", None) is None
+    )  # not found by the model itself
+    context = np.array(list(set(model.contexts_ or ()))[:1] * 2) if given else None
+    each = [model.at(beta) for beta in model.fitted_] if hasattr(model, "fitted_") else [model]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scores = [one.score_rows(s, q, context) for one in each]
+    if not scores or not np.isfinite([(one.p_s, one.p_q) for one in scores]).all():
+        raise ValueError("its scores are not numbers")
+
+
 def check_target(folder: Path) -> Path:
     """Check before training that the folder can be written and holds nothing but a model."""
     folder = folder.absolute()
-    check_name(folder.with_name(f".{folder.name}.draft.{os.getpid()}"))
+    check_name(folder)
     if folder.is_dir():
         if any(folder.iterdir()) and not (folder / _MODEL).is_file():
             raise FileError(f"{folder} exists and is not a model folder; choose another --out, or delete it")
     elif folder.exists():
         raise FileError(f"{folder} is a file; --out names a folder for the model")
+    check_name(folder.with_name(f".{folder.name}.draft.{os.getpid()}"))
     parent = next(one for one in folder.parents if one.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise FileError(f"cannot write {folder}: no permission to write in {parent}")
@@ -120,7 +145,7 @@ def load_model(folder: Path) -> tuple[CoAD, Recipe]:
         if values["format"] != "coad layout":
             raise ValueError("unknown format")
         recipe = Recipe.from_dict(values)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InputError):
             raise FileError(f"{path} does not describe a layout: {error}") from error
         raise FileError(f"{path} is truncated or was changed ({error})") from error

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from coad.data.layout import Layout
+from coad.exceptions import InputError
 
 __all__ = ["Clocks", "Recipe"]
 
@@ -55,10 +56,15 @@ class Recipe:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Recipe:
         """The inverse of :meth:`to_dict`."""
-        clocks = values.get("clocks")
+        clocks, means = values.get("clocks"), dict(values.get("means", {}))
+        for name, value in means.items():
+            if value is not None and np.asarray(value).dtype.kind not in "biuf":
+                raise InputError(f"the mean of {name!r} cannot be {value!r:.60}")
+        if clocks is not None and not all(isinstance(value, str) for value in clocks.values()):
+            raise InputError(f"clocks cannot be {clocks!r:.60}")
         return cls(
             Layout.from_dict(values["layout"]),
             None if clocks is None else Clocks(**clocks),
-            dict(values.get("means", {})),
+            means,
             tuple(str(name) for name in values.get("not_context", ())),
         )

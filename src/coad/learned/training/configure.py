@@ -48,7 +48,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 }
 #: Settings that are numbers: the smallest and the largest value, and whether only whole numbers are allowed.
 _RANGES: dict[str, tuple[float, float, bool]] = {
-    "n_starts": (1, math.inf, True),
+    "n_starts": (1, 10_000, True),
     "epochs": (1, math.inf, True),
     "batch_size": (2, math.inf, True),
     "patience": (1, math.inf, True),
