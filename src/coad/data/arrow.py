@@ -158,7 +158,9 @@ def _csv_format(path: Path) -> tuple[str, str]:
     with pa.input_stream(str(path), compression="detect") as stream:
         start = stream.read(1 << 14)
     if b"\0" in start:
-        raise FileError(f"cannot read {str(path)!r}: it is neither text nor of a known format")
+        raise FileError(
+            f"cannot read {str(path)!r}: it is neither text nor of a known format; save it as CSV"
+        )
     head = start.decode("utf-8", errors="replace")
     lines = head.splitlines() or [""]
     counts = {sign: _outside_quotes(lines[0], sign) for sign in (",", ";", "\t", "|")}

@@ -16,9 +16,6 @@ from coad.data.memory import refuse_too_large
 from coad.data.numbers import MISSING_WORDS
 from coad.exceptions import CoadError, FileError
 
-#: A cell is about 20 bytes of XML, and 60 in memory while the sheet becomes a table.
-_MEMORY_PER_BYTE = 4
-
 
 def read_excel(path: Path) -> Any:
     """The first sheet of a workbook; formulas are read as their last results."""
@@ -35,7 +32,8 @@ def _read(path: Path, changed: int, size: int) -> Any:
     try:
         with zipfile.ZipFile(path) as parts:
             unpacked = sum(part.file_size for part in parts.infolist())
-        refuse_too_large(_MEMORY_PER_BYTE * unpacked, f"the workbook {str(path)!r}", "save it as CSV")
+        # A cell is about 20 bytes of XML, and 60 in memory while the sheet becomes a table.
+        refuse_too_large(unpacked, f"the workbook {str(path)!r}", "save it as CSV")
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
             rows = [row for sheet in book.worksheets[:1] for row in sheet.iter_rows(values_only=True)]
