@@ -121,9 +121,14 @@ def mutated(content: bytes, rng) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "name", ["x.csv", "x.csv.gz", "x.parquet", "x.arrow", "x.npz", "x.npy", "x.h5", "x.mat"]
+    "name", ["x.csv", "x.csv.gz", "x.parquet", "x.arrow", "x.npz", "x.npy", "x.h5", "x.mat", "x.xlsx"]
 )
 def test_mutated_files(cases, home, tmp_path, name):
+    if name == "x.xlsx":
+        book = pytest.importorskip("openpyxl").Workbook()
+        for line in (home / "x.csv").read_text().splitlines():
+            book.active.append(line.replace('"', "").split(","))
+        book.save(home / name)
     rng = np.random.default_rng(1)
     whole = (home / name).read_bytes()
     path = tmp_path / name
