@@ -52,6 +52,18 @@ def test_a_model_of_files_of_format_1_scores_a_file_as_it_did(tmp_path):
     assert then["flag"].tolist().count(True) > 0
 
 
+def test_a_detector_of_format_2_keeps_its_thresholds_and_its_dismissed_kind():
+    detector = coad.load(MODELS / "format_2" / "dismissed")
+    known = np.load(MODELS / "format_2" / "dismissed.npz")
+    rows = detector.score_rows(known["s"], known["q"])
+    np.testing.assert_allclose(rows.p_s, known["p_s"], rtol=1e-5)
+    np.testing.assert_array_equal(rows.flag, known["flag"])
+    assert 0 < known["flag"].sum() < len(known["flag"])
+    assert detector.rule_.alpha == known["alpha"]
+    assert len(detector.rule_.dismissed) == 1
+    assert rows.dismissed.any()
+
+
 def test_a_folder_of_a_newer_format_is_refused_with_a_sentence(tmp_path):
     folder = tmp_path / "newer"
     shutil.copytree(MODELS / "format_1" / "columns", folder)

@@ -97,11 +97,6 @@ class Insight:
         wanted = set(keys)
         return [kind for kind in range(known.kinds.n_kinds) if known.key(kind) in wanted]
 
-    def labels(self) -> NDArray[Any] | None:
-        """The context of every pair."""
-        scored = self.study.scored
-        return None if scored.code is None else np.array(scored.contexts)[scored.code]
-
     def part(self, kept: IntArray, study: Study, normal: NormalRows) -> Insight:
         """The same kinds for some of the pairs."""
         other = Insight(self.model, study, normal)
@@ -147,8 +142,7 @@ class Insight:
 
     def _inputs(self, pairs: IntArray) -> dict[str, Any]:
         scored = self.study.scored
-        labels = None if scored.code is None else np.array(scored.contexts)[scored.code[pairs]]
-        return {"s": scored.s.rows(pairs), "q": scored.q.rows(pairs), "context": labels}
+        return {"s": scored.s.rows(pairs), "q": scored.q.rows(pairs), "context": scored.labels(pairs)}
 
     def why(self, pair: int) -> dict[str, Any]:
         """The contribution of each point of both inputs to the networks' outputs, and the channels with the largest."""

@@ -97,7 +97,7 @@ class Session:
         base = self.base
         model = base.model.at(next(iter(base.model.fitted_)))
         model.kinds_ = base.insight.found
-        scored, labels = base.scored, base.insight.labels()
+        scored, labels = base.scored, base.scored.labels()
         for number in base.insight.numbers_of(dismissed):
             dismiss(model, number, scored.s, scored.q, labels, (scored.p_s, scored.p_q))
         return _explorer(base, model, base)
@@ -109,7 +109,7 @@ def _explorer(base: Explorer, model: CoAD, of: Explorer, *, anew: bool = False) 
     Kinds are those of the other, or looked for ``anew``.
     """
     scored = of.scored
-    left = ~is_dismissed(model, scored.s, scored.q, of.insight.labels(), (scored.p_s, scored.p_q))
+    left = ~is_dismissed(model, scored.s, scored.q, scored.labels(), (scored.p_s, scored.p_q))
     kept = np.flatnonzero(left)
     part = scored.part(kept)
     part = replace(

@@ -121,7 +121,9 @@ def fit_files(
         model.fit(pairs.with_group(group))
         recipe = replace(data.recipe, not_context=(*training.not_context, *([label] if label else ())))
         save_model(model, recipe, target)
-    with Progress("testing against chance"):  # the same reading, scoring and judging as in every other command
+    with Progress(
+        "testing against chance"
+    ):  # the same reading, scoring and judging as in every other command
         scored = read_scored(model, recipe, source, inputs=False)
         judgement = judge(model, recipe, source, scored, held=model.validation_rows_)
     regimes: dict[str, int] = {}

@@ -19,6 +19,7 @@ from coad.workflows.recipe import Recipe
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
     from coad.modes.estimator import CoincidenceModes
+    from coad.thresholds.detector import CoincidenceThreshold
 
 __all__ = ["check_target", "load", "load_detector", "load_model", "save_model"]
 
@@ -26,7 +27,7 @@ _MODEL, _LAYOUT = "model.json", "layout.json"
 _LARGEST_ROW = 10**8  # values in one row of an input; more is not a row
 
 
-def load(folder: str | Path, nets: Any = None) -> CoAD | CoincidenceModes:
+def load(folder: str | Path, nets: Any = None) -> CoAD | CoincidenceModes | CoincidenceThreshold:
     """Read a model that ``save`` wrote.
 
     Parameters
@@ -38,7 +39,7 @@ def load(folder: str | Path, nets: Any = None) -> CoAD | CoincidenceModes:
 
     Returns
     -------
-    CoAD or CoincidenceModes
+    CoAD, CoincidenceModes or CoincidenceThreshold
 
     >>> load("no such folder")
     Traceback (most recent call last):
@@ -134,14 +135,15 @@ def load_model(folder: Path) -> tuple[CoAD, Recipe]:
         what = "is not a folder" if folder.exists() else "does not exist"
         raise FileError(f"{folder} {what}; name the folder that coad fit wrote")
     model = load(folder)
-    if model.layout_ is None:
+    text: str | None = getattr(model, "layout_", None)
+    if text is None:
         raise FileError(
             f"{folder} has no {_LAYOUT}, which says how files are read: the model was not made by coad fit; "
             "use it from Python with coad.load(folder)"
         )
     path = folder / _LAYOUT
     try:
-        values = json.loads(model.layout_)
+        values = json.loads(text)
         if values["format"] != "coad layout":
             raise ValueError("unknown format")
         recipe = Recipe.from_dict(values)

@@ -180,6 +180,10 @@ class Scored:
         """The runs of flagged pairs."""
         return find_events(flags, self.score, self.breaks)
 
+    def labels(self, pairs: Any = slice(None)) -> NDArray[Any] | None:
+        """The contexts of some pairs, as the model knows them."""
+        return None if self.code is None else np.array(self.contexts)[self.code[pairs]]
+
     def context_of(self, pair: int) -> str | None:
         """The name of a pair's regime."""
         return None if self.code is None else self.regime_names[int(self.code[pair])]

@@ -99,12 +99,11 @@ def event_kinds(model: CoAD, scored: Scored) -> tuple[Kinds, IntArray] | None:
     if len(peaks) < FEWEST_EVENTS:
         return None
     some = sampled(peaks, MOST_SORTED)
-    labels = None if scored.code is None else np.array(scored.contexts)[scored.code[some]]
     kinds = find_kinds(
         model,
         scored.s.rows(some),
         scored.q.rows(some),
-        context=labels,
+        context=scored.labels(some),
         flags=np.ones(len(some), dtype=np.bool_),
         n_resamples=_RESAMPLES,
     )
@@ -120,5 +119,4 @@ def _dismiss(model: CoAD, scored: Scored, kind: int) -> None:
     model.kinds_ = found[0]
     if not 1 <= kind <= found[0].n_kinds:
         raise InputError(f"there is no kind {kind}; there are 1 to {found[0].n_kinds}")
-    labels = None if scored.code is None else np.array(scored.contexts)[scored.code]
-    dismiss(model, kind - 1, scored.s, scored.q, labels, (scored.p_s, scored.p_q))
+    dismiss(model, kind - 1, scored.s, scored.q, scored.labels(), (scored.p_s, scored.p_q))
