@@ -25,7 +25,7 @@ from scipy.io import savemat
 pytest.importorskip("torch")
 
 from coad.__main__ import main
-from coad.learned.folder import _checksum
+from coad.data.model_files import _checksum
 
 #: A longer search: COAD_FUZZ=20 tries twenty times as many cases.
 TIMES = int(os.environ.get("COAD_FUZZ", "1"))

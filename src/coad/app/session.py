@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from coad.app.marks import KindNote
 from coad.app.view import View
 from coad.exceptions import InputError
 from coad.learned.dismissal import dismiss, is_dismissed
-from coad.learned.estimator import CoAD
+
+if TYPE_CHECKING:
+    from coad.learned.estimator import CoAD
 
 __all__ = ["Session"]
 

@@ -14,7 +14,7 @@ def verdict(study: Study) -> str:
     """The answer in a sentence or two: what was found or what is wrong, and what to do."""
     scored, judged = study.scored, study.judgement
     found, count = judged.evaluation, len(study.events)
-    flagged = f"{found.flagged:,} of {len(scored):,} {scored.what} flagged"
+    flagged = f"{found.flagged:,} of {len(scored):,} {scored.what}"
     step = next_step(judged)
     step = f" {step[0].upper()}{step[1:]}." if step else ""
     if judged.status == NO_COINCIDENCE:
@@ -31,7 +31,7 @@ def verdict(study: Study) -> str:
         )
     low, high = found.interval
     return (
-        f"{count:,} event{'' if count == 1 else 's'} ({flagged}); of these {percent(found.precision_hat)} are not "
+        f"{count:,} event{'' if count == 1 else 's'} ({flagged} flagged); of these {percent(found.precision_hat)} are not "
         f"explained by chance; {'at least' if study.rule.alpha_given else 'about'} {percent(min(found.recall_hat, 1.0))} "
         f"of all anomalies are found; F̂ {found.fbeta_hat:.2f} ({low:.2f} to {high:.2f}); {p_text(found)}."
     )

@@ -362,9 +362,10 @@ function begin() {
     setBeta(number(constants.beta));
     [view.threshold_s, view.threshold_q] = constants.start;
     view.saved = true;
+    $('follow').checked = false;
   };
   constants.beta = number(constants.beta);
-  slider.addEventListener('input', () => { setBeta(constants.betas[slider.value]); view.saved = false; view.page = 0; look($('follow').checked); });
+  slider.addEventListener('input', () => { setBeta(constants.betas[slider.value]); if (view.saved) $('follow').checked = true; view.saved = false; view.page = 0; look($('follow').checked); });
   for (const side of ['s', 'q']) {
     const own = $(`slider-${side}`);
     own.min = 0;
@@ -381,7 +382,7 @@ function begin() {
     });
   }
   $('follow').addEventListener('change', () => { if ($('follow').checked) { view.saved = false; look(true); } });
-  $('reset').addEventListener('click', () => { $('follow').checked = true; atModel(); look(); });
+  $('reset').addEventListener('click', () => { atModel(); look(); });
   $('save').addEventListener('click', saveRule);
   $('rule').textContent = constants.rule;
   $('said').textContent = sessionStorage.getItem('said') || '';
