@@ -137,7 +137,7 @@ def test_windows_are_fitted_point_by_point_if_modes_are_not_clear_and_the_better
 
     monkeypatch.setattr(selection, "find_modes", stubbed)
     rng = np.random.default_rng(0)
-    level = np.where(np.arange(400) < 120, 3.0, 0.0)[:, None, None]
+    level = np.where(rng.permutation(400) < 120, 3.0, 0.0)[:, None, None]
     s, q = (rng.normal(size=(400, 1, 32)) + level for _ in range(2))
     det = CoincidenceModes(random_state=0, steps=60, n_starts=2).fit(s, q)
     assert len(found) == fits
