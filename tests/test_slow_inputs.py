@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from makers import event_rows, slow_rows, write_parquet
 
-from coad import CoAD, CoincidenceThreshold, load
+from coad import CoAD, CoincidenceModes, CoincidenceThreshold, load
 from coad.exceptions import CoadWarning
 from coad.learned.training.null import NullMaximum, chance_of
 from coad.learned.training.split import correlation_length, hold_out
@@ -110,3 +110,37 @@ def test_thresholds_do_not_move_rows_that_are_in_no_order():
     assert ordered.suspicions[0].code in ("shift", "slow")
     assert not unordered.suspicions
     assert unordered.n_shifts == 0
+
+
+def test_an_evaluation_takes_rows_in_the_order_of_time():
+    s, q, _ = event_rows(600)
+    model = quick().fit(s, q)
+    p_s, p_q = (1 / (1 + np.exp(-x[:, 0])) for x in slow_rows(800, 0.99, 1, seed=1))
+    order = np.random.default_rng(0).permutation(800)
+    in_order = model.evaluate_confidences(p_s, p_q)
+    assert in_order.status != "found"
+    mixed = model.evaluate_confidences(p_s[order], p_q[order], time=order)
+    assert (mixed.p_value, mixed.shift_p_value) == (in_order.p_value, in_order.shift_p_value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stride", [16, 8])
+def test_windows_of_inputs_that_drift_apart_show_nothing(run_coad, tmp_path, stride):
+    for seed in range(3):
+        s, q = slow_rows(1500, 0.9, seed=seed)
+        columns = {f"{name}{i}": x[:, i] for name, x in (("s", s), ("q", q)) for i in range(4)}
+        write_parquet(tmp_path / "x.parquet", columns)
+        code, text, errors = run_coad(
+            *("fit", tmp_path / "x.parquet", "--s", "s*", "--q", "q*", "--window", 16, "--stride", stride),
+            *("--starts", 2, "--epochs", 40, "--out", tmp_path / f"model{seed}"),
+        )
+        assert code == 0, errors
+        assert not text.startswith("found")
+        assert "found:" not in text
+
+
+@pytest.mark.slow
+def test_modes_find_nothing_in_inputs_that_drift_apart():
+    for seed in range(3):
+        s, q = slow_rows(1000, 0.97, seed=seed)
+        assert CoincidenceModes(n_starts=3, steps=80, random_state=seed).fit(s, q).status_ == "no coincidence"

@@ -101,7 +101,9 @@ class InputOptions:
     ] = None
     unordered: UnorderedOption = False
     missing: MissingOption = Missing.error
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0
+    seed: Annotated[
+        int, typer.Option(help="Random seed; same model on the same machine with as many threads.")
+    ] = 0
     out_of_core: Annotated[
         OutOfCore, typer.Option(help="Train from disk; auto: only if the data do not fit in memory.")
     ] = OutOfCore.auto

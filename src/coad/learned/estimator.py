@@ -78,7 +78,8 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
     verbose : bool
         Show a progress bar.
     random_state : int or Generator, optional
-        The same integer gives the same model on the same machine.
+        The same integer gives the same model on the same machine with the same number of threads. With another,
+        convolutions add up in another order, and confidences differ by about 1e-5 or, after long training, more.
 
     >>> rng = np.random.default_rng(0)
     >>> s, q = rng.normal(size=(2, 600, 3))
