@@ -7,7 +7,7 @@ import pytest
 from makers import event_rows, slow_rows, write_parquet
 
 from coad import CoAD, CoincidenceModes, CoincidenceThreshold, load
-from coad.exceptions import CoadWarning
+from coad.exceptions import CoadWarning, NoCoincidenceWarning
 from coad.learned.training.null import NullMaximum, chance_of
 from coad.learned.training.split import correlation_length, hold_out
 
@@ -46,6 +46,35 @@ def test_stretches_of_rows_that_are_alike_are_held_out_with_a_gap():
     assert np.count_nonzero(np.diff(held) > 1) < 600 / memory
     assert np.abs(train[:, None] - held).min() > memory
     assert len(train) > 2000
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_noise_shows_nothing_in_order_or_not(ordered):
+    s, q, _ = event_rows(300, rate=0.0)
+    with pytest.warns(NoCoincidenceWarning, match="nothing will be flagged$"):
+        quick(epochs=10, ordered=ordered).fit(s, q)
+    with pytest.warns(NoCoincidenceWarning, match=r"stay alike for \d+ rows: .*ordered=False, --unordered"):
+        quick(epochs=10).fit(*slow_rows(300, 0.97))
+
+
+def test_the_latest_rows_are_held_out_with_a_gap_and_no_fraction_leaves_nothing_to_train_on():
+    rng = np.random.default_rng(0)
+    train, held = hold_out(1000, 0.2, "time", None, rng, memory=30)
+    assert (train.max(), held.min(), len(held)) == (769, 800, 200)
+    for fraction in (0.05, 0.5, 0.95):
+        for how in ("random", "time"):
+            train, held = hold_out(200, fraction, how, None, rng, memory=500)
+            assert min(len(train), len(held)) >= 5
+
+
+def test_a_known_context_is_no_slow_input():
+    rng = np.random.default_rng(0)
+    level = np.repeat(rng.integers(3, size=40), 25)
+    s, q = 5 * level[:, None] + rng.normal(size=(2, 1000, 2))
+    assert correlation_length(s, q) > 5
+    assert correlation_length(s, q, code=level) == 0
+    drift = 0.3 * np.stack(slow_rows(1000, 0.97, 2))
+    assert correlation_length(*(5 * level[:, None] + drift), code=level) > 5
 
 
 def test_time_gives_the_order_of_the_rows():

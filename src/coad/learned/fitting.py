@@ -98,7 +98,7 @@ def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: An
         if own.status == "no coincidence":
             slow = ""
             if memory:
-                slow = f"; rows stay alike for {memory:,} rows, so if they are not in time order, say ordered=False (files: --unordered)"
+                slow = f"; inputs stay alike for {memory:,} rows: if rows are in no order, say so (ordered=False, --unordered)"
             warnings.warn(
                 f"no coincidence found for beta = {beta:g}: other pairings do as well on the "
                 f"{len(held):,} validation rows (p = {own.p_value:.3g}); nothing will be flagged{slow}",

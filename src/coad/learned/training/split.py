@@ -23,12 +23,12 @@ Split = Literal["random", "group", "time"]
 #: Readings count as repeated if the share of rows that equal the row before exceeds its expectation for shuffled
 #: rows by this much.
 _REPEATED = 0.3
-#: Values that are compared at a time, and values of the sample that this expectation is estimated from.
+#: Values that are compared at a time, and values of a sample of rows.
 _SOME_VALUES = 4_000_000
 #: Rows are alike while the autocorrelation of some column exceeds the first, and the second × its standard error more.
 _ALIKE, _NOISE = 0.2, 2.0
-#: Rows and columns that the autocorrelation is estimated from.
-_SOME_ROWS, _SOME_COLUMNS = 20_000, 16
+#: Rows and columns that the autocorrelation is estimated from; fewer rows if they are long.
+_SOME_ROWS, _FEWEST_ROWS, _SOME_COLUMNS = 20_000, 2_000, 16
 #: The length of a held-out stretch in correlation lengths: its gaps then cost a tenth of the rows; and the largest gap, as
 #: a fraction of the rows for each stretch.
 _STRETCH, _WIDEST_GAP = 4, 0.1
@@ -78,16 +78,16 @@ def hold_out(
     if how == "random" and memory:
         stretches = max(1, round(wanted / (_STRETCH * memory)))
         period, length = n / stretches, wanted / stretches
-        gap = min(memory, _WIDEST_GAP * period)
+        gap = min(memory, _WIDEST_GAP * period, (period - length) / 4)
         place = (np.arange(n) + rng.integers(n)) % period
-        return np.flatnonzero((place >= length + gap) & (place < period - gap)), np.flatnonzero(
-            place < length
-        )
+        train = (place >= length + gap) & (place < period - gap)
+        return np.flatnonzero(train), np.flatnonzero(place < length)
     if how == "random":
         held = rng.permutation(n)[:wanted]
     elif how == "time":
-        when = np.arange(n) if known is None else known
-        held = np.argsort(when, kind="stable")[n - wanted :]
+        order = in_time_order(np.arange(n), known)
+        gap = min(memory, round(_WIDEST_GAP * n), (n - wanted) // 2)
+        return np.sort(order[: n - wanted - gap]), np.sort(order[n - wanted :])
     else:
         if known is None:
             raise InputError("split='group' needs group=: the label of each row's group")
@@ -126,16 +126,13 @@ def correlation_length(
     (True, 0)
     """
     order = np.arange(len(s)) if order is None else order
-    step = max(1, len(order) // _SOME_ROWS)
-    samples = [(1, order[:_SOME_ROWS])] + [(step, order[::step])] * (step > 1)
+    code = np.zeros(len(s), dtype=np.int64) if code is None else code
+    most = max(_FEWEST_ROWS, min(_SOME_ROWS, _SOME_VALUES // (s[:1].size + q[:1].size)))
+    step = max(1, len(order) // most)
+    samples = [(1, order[:most])] + [(step, order[::step])] * (step > 1)
     found = 0
     for spacing, rows in samples:
-        known = (
-            np.zeros(len(rows), dtype=np.int64)
-            if code is None
-            else np.unique(code[rows], return_inverse=True)[1]
-        )
-        both = np.minimum(_autocorrelation(s[rows], known), _autocorrelation(q[rows], known))
+        both = np.minimum(_autocorrelation(s[rows], code[rows]), _autocorrelation(q[rows], code[rows]))
         least = _ALIKE + _NOISE / np.sqrt(len(rows))
         found = max(found, spacing * (int(np.argmax(np.append(both, -1.0) < least)) - 1))
     return found
@@ -148,12 +145,11 @@ def _autocorrelation(x: NDArray[Any], code: IntArray) -> FloatArray:
     values = flat[:, some].astype(np.float64)
     if x.ndim > 2:  # windows that share samples are alike, whatever their columns
         values = np.column_stack([values, flat.mean(1), flat.std(1)])
+    size = np.maximum(np.bincount(code), 1)
+    values -= np.stack([(np.bincount(code, one) / size)[code] for one in values.T], axis=1)
     values = np.concatenate([values, np.abs(values - np.median(values, axis=0))], axis=1)
     values = (values > np.median(values, axis=0)).astype(np.float64)
-    values -= (
-        np.stack([np.bincount(code, column) for column in values.T], axis=1)[code]
-        / np.bincount(code)[code, None]
-    )
+    values -= values.mean(0)
     power = np.square(np.abs(np.fft.rfft(values, 2 * len(x), axis=0)))
     found = np.fft.irfft(power, axis=0)[: len(x)]
     return np.asarray((found / np.maximum(found[0], 1e-300)).max(1))
