@@ -64,10 +64,12 @@ def test_the_command_prints_the_catalogue_rarest_first_and_writes_a_page(table, 
     assert judged.exit_code == 0, judged.output
     assert "the same rows" in judged.output
     assert "(estimated)" in judged.output
-    for command in (
-        ["report", str(model), str(table), "--out", str(tmp_path / "r.html")],
-        ["explore", str(model), str(table)],
-    ):
+    told = CliRunner().invoke(app, ["report", str(model), str(table), "--out", str(tmp_path / "r.html")])
+    assert told.exit_code == 0, told.output
+    assert "The rule of the model: rows of the rare modes" in (tmp_path / "r.html").read_text(
+        encoding="utf-8"
+    )
+    for command in (["explore", str(model), str(table)], ["tune", str(model), str(table)]):
         refused = CliRunner().invoke(app, command)
         assert isinstance(refused.exception, InputError)
         assert "catalogue of modes" in str(refused.exception)

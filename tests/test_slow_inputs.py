@@ -7,6 +7,8 @@ import pytest
 from makers import event_rows, slow_rows, write_parquet
 
 from coad import CoAD, CoincidenceModes, CoincidenceThreshold, load
+from coad.core.assessment import RowScores
+from coad.core.runs import RowOrder
 from coad.exceptions import CoadWarning, NoCoincidenceWarning
 from coad.learned.training.null import NullMaximum, chance_of
 from coad.learned.training.split import correlation_length, hold_out
@@ -146,9 +148,11 @@ def test_an_evaluation_takes_rows_in_the_order_of_time():
     model = quick().fit(s, q)
     p_s, p_q = (1 / (1 + np.exp(-x[:, 0])) for x in slow_rows(800, 0.99, 1, seed=1))
     order = np.random.default_rng(0).permutation(800)
-    in_order = model.evaluate_confidences(p_s, p_q)
+    flags = model.rule_.flags(p_s, p_q)
+    in_order = model.evaluate_scores(RowScores(p_s, p_q, p_s * p_q, flags))
     assert in_order.status != "found"
-    mixed = model.evaluate_confidences(p_s[order], p_q[order], time=order)
+    scores = RowScores(p_s[order], p_q[order], (p_s * p_q)[order], flags[order])
+    mixed = model.evaluate_scores(scores, order=RowOrder(800, time=order))
     assert (mixed.p_value, mixed.shift_p_value) == (in_order.p_value, in_order.shift_p_value)
 
 

@@ -80,8 +80,8 @@ def hold_out(
         period, length = n / stretches, wanted / stretches
         gap = min(memory, _WIDEST_GAP * period, (period - length) / 4)
         place = (np.arange(n) + rng.integers(n)) % period
-        train = (place >= length + gap) & (place < period - gap)
-        return np.flatnonzero(train), np.flatnonzero(place < length)
+        used = (place >= length + gap) & (place < period - gap)
+        return np.flatnonzero(used), np.flatnonzero(place < length)
     if how == "random":
         held = rng.permutation(n)[:wanted]
     elif how == "time":
