@@ -171,6 +171,19 @@ def test_a_shift_that_occurs_in_every_regime_is_one_rare_mode(shifted, monkeypat
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_the_table_counts_the_rows_that_score_tells(shifted):
+    det, s, q = shifted[:3]
+    told = det.predict_mode(s, q)
+    np.testing.assert_array_equal(det.labels_, told)
+    assert {mode.mode: mode.rows for mode in det.modes_} == {
+        mode.mode: int((told == mode.mode).sum()) for mode in det.modes_
+    }
+    assert det.alpha_ == pytest.approx(det.predict(s, q).mean())
+    for mode in det.modes_:
+        assert (told[list(mode.exemplars)] == mode.mode).all()
+
+
 def test_a_catalogue_with_residual_kinds_predicts_the_same_from_disk(shifted, tmp_path):
     det, s, q, _ = shifted
     det.save(tmp_path / "model")

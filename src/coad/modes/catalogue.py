@@ -58,6 +58,12 @@ class Mode:
     reason: str
     exemplars: tuple[int, ...]
 
+    def recounted(self, labels: IntArray) -> Mode:
+        """The same mode, with the rows that ``labels`` give it."""
+        rows = int(np.count_nonzero(labels == self.mode))
+        exemplars = tuple(row for row in self.exemplars if labels[row] == self.mode)
+        return replace(self, rows=rows, size=rows / len(labels), exemplars=exemplars)
+
     @property
     def p_value_text(self) -> str:
         """The p-value as text; one too small for a float is not printed as 0."""
@@ -91,6 +97,10 @@ class ModeTable(tuple[Mode, ...]):
     def columns(self) -> dict[str, list[Any]]:
         """The table as a dict of columns, for ``pandas.DataFrame``."""
         return {name: [getattr(mode, name) for mode in self] for name in Mode.__dataclass_fields__}
+
+    def recounted(self, labels: IntArray) -> ModeTable:
+        """The table with sizes, rows and exemplars by the mode of each row of the fit."""
+        return ModeTable.rarest_first(mode.recounted(labels) for mode in self)
 
     def with_role(self, number: int, role: Role) -> ModeTable:
         """The table with another role for mode ``number``."""

@@ -196,7 +196,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
             )
             found, self.residuals_ = add_residual_kinds(task, found, data, rng)
         self.coordinates_ = data.coordinates
-        self._take(found)
+        self._take(found, data)
         columns = self.names_s_, self.names_q_
         for name, steps, one, known in zip("sq", self.transforms_, self.coordinates_, columns, strict=True):
             if not steps:  # transformed rows have columns of their own
@@ -209,14 +209,16 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
             )
         return self
 
-    def _take(self, found: FitResult) -> None:
+    def _take(self, found: FitResult, data: MappedRows) -> None:
         self.duo_: Duo | None = found.duo
         self.blueprints_ = found.blueprints
         self.modes_: ModeTable = found.table
         self.sizes_: FloatArray = found.sizes
         self.p_value_: float = found.p_value
         self.reason_: str = found.reason
-        self.labels_: IntArray = found.labels
+        # The table counts the rows that predict_mode tells.
+        self.labels_: IntArray = self._mode(self._evidence(*self._votes(data)))
+        self.modes_ = self.modes_.recounted(self.labels_)
 
     def predict(self, s: Any, q: Any = None, context: Any = None) -> BoolArray:
         """True for rows of a rare mode, (n,)."""
@@ -244,8 +246,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        evaluation : Evaluation
-            The estimates with intervals, a p-value and a status.
+        Evaluation
         """
         scores, order = self.score_rows(s, q, context), order_of(s, q)
         return self.evaluate_scores(scores, unpacked(s, q, context, None, None)[2], order)
@@ -328,7 +329,9 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     def mode_confidences(self, s: Any, q: Any = None, context: Any = None) -> tuple[FloatArray, FloatArray]:
         """a and b, each (n, modes): the confidence of s, and of q, in each mode; columns by mode number."""
         self._check_fitted()
-        data = self._mapped(s, q, context)
+        return self._votes(self._mapped(s, q, context))
+
+    def _votes(self, data: MappedRows) -> tuple[FloatArray, FloatArray]:
         if self.duo_ is None:
             return np.zeros((len(data), 0)), np.zeros((len(data), 0))
         a, b = (votes.mean(0).astype(np.float64) for votes in responsibilities(self.duo_, data))

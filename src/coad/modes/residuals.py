@@ -206,16 +206,9 @@ def _with_kinds(
     table = []
     for mode in found.table:
         if np.count_nonzero(labels == mode.mode) >= MIN_ROWS:
-            table.append(_resized(mode, mode.mode, labels))
+            table.append(mode.recounted(labels))
     for number, (kind, count) in enumerate(zip(kinds, regime_counts, strict=True), start=first):
         reason = f"the same deviation in about {count:.0f} regimes"
-        table.append(replace(_resized(kind, number, labels), reason=reason))
+        table.append(replace(kind, mode=number, reason=reason).recounted(labels))
     sizes = mode_sizes(labels, first + len(kinds))
     return replace(found, table=ModeTable.rarest_first(table), labels=labels, sizes=sizes)
-
-
-def _resized(mode: Mode, number: int, labels: IntArray) -> Mode:
-    """A mode under a new number, with the rows that have it."""
-    rows = int((labels == number).sum())
-    exemplars = tuple(row for row in mode.exemplars if labels[row] == number)
-    return replace(mode, mode=number, rows=rows, size=rows / len(labels), exemplars=exemplars)
