@@ -212,7 +212,7 @@ def test_sliders_change_the_numbers_to_what_the_library_computes(home, serve, op
     page = opened(serve().address)
     ready(page)
     model, recipe = load_model(home / "model")
-    study = Study(read_scored(model, recipe, Source(home / "plant.parquet")), model)
+    study = Study(read_scored(model, recipe, Source(home / "plant.parquet")), model, recipe)
 
     def check():
         view = page.evaluate("({ ...window.coad.view, beta: String(window.coad.view.beta) })")
@@ -231,7 +231,7 @@ def test_sliders_change_the_numbers_to_what_the_library_computes(home, serve, op
         return numbers
 
     first = check()
-    assert (first.threshold_s, first.threshold_q) == study.best(1.0)
+    assert (first.threshold_s, first.threshold_q) == (0.5, 0.5), "the model's rule"
     moved(page, "#beta", 70)
     beta = page.evaluate("window.coad.view.beta")
     second = check()
@@ -248,7 +248,7 @@ def test_sliders_change_the_numbers_to_what_the_library_computes(home, serve, op
     page.wait_for_timeout(100)
     check()
     page.click("#reset")
-    until(page, f"window.coad.view.threshold_s === {study.best(1.0)[0]!r}")
+    until(page, "window.coad.view.threshold_s === 0.5 && window.coad.view.saved")
     page.wait_for_timeout(100)
     assert check() == first
     for value in range(30, 60, 3):  # a hand that does not wait
@@ -359,12 +359,12 @@ def test_marks_survive_a_reload_and_a_kill_and_exports_open(serve, opened, tmp_p
     assert again.inner_text("#confirmed") == "50 %"
     pressed = again.locator("#gallery .card").filter(has_text=title).locator("button[aria-pressed=true]")
     assert pressed.all_inner_texts() == ["not real"]
-    until(again, "document.getElementById('verdict').textContent.includes(' in 1,500 ')", 60)
+    until(again, "document.getElementById('verdict').textContent.includes(' of 1,500 ')", 60)
     assert again.evaluate("document.documentElement.scrollWidth") <= 390, "nothing sticks out"
     picture(again, "explorer-390-dark")
     wide = opened(again.url)
     ready(wide)
-    until(wide, "document.getElementById('verdict').textContent.includes(' in 1,500 ')", 60)
+    until(wide, "document.getElementById('verdict').textContent.includes(' of 1,500 ')", 60)
     wide.evaluate("document.getElementById('more').open = true")
     until(wide, "document.querySelectorAll('#null .main-svg').length > 0")
     wide.select_option("#regime", label="load=low")
@@ -375,3 +375,32 @@ def test_marks_survive_a_reload_and_a_kill_and_exports_open(serve, opened, tmp_p
     assert wide.evaluate("window.broken") is None
     picture(wide, "explorer-1280-light")
     assert os.path.getsize(BUILD / "explorer-1280-light.png") > 20_000
+
+
+def test_what_is_chosen_survives_a_reload_and_can_be_saved_in_the_model(home, serve, opened, tmp_path):
+    copy = tmp_path / "home"
+    shutil.copytree(home, copy)
+    page = opened(serve(copy).address)
+    ready(page)
+    until(page, "window.coad.verdicts > 0")
+    assert page.is_disabled("#save"), "the model's rule is shown"
+    assert not page.inner_text("#verdict").startswith("Not saved")
+    page.fill("#exact-s", "0.9")
+    page.press("#exact-s", "Enter")
+    until(page, "document.getElementById('verdict').textContent.startsWith('Not saved')")
+    tiles = page.inner_text("#n-events"), page.inner_text("#fbeta")
+    page.reload()
+    ready(page)
+    until(page, "document.getElementById('verdict').textContent.startsWith('Not saved: p_s ≥ 0.9')")
+    assert (page.inner_text("#n-events"), page.inner_text("#fbeta")) == tiles
+    assert load_model(copy / "model")[0].rule_.thresholds == (0.5, 0.5), "nothing is saved by looking"
+    with page.expect_navigation():
+        page.click("#save")
+    until(page, "document.getElementById('said').textContent.includes('→ p_s ≥ 0.9')")
+    until(page, "window.coad.verdicts > 0")
+    assert page.is_disabled("#save")
+    assert (page.inner_text("#n-events"), page.inner_text("#fbeta")) == tiles
+    model, recipe = load_model(copy / "model")
+    assert model.rule_.thresholds == (0.9, 0.5)
+    found = read_scored(model, recipe, Source(copy / "plant.parquet"))
+    assert f"{len(found.events(found.flag)):,} event" in page.inner_text("#verdict")

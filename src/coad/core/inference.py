@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.stats import random_table
@@ -71,6 +72,15 @@ class Intervals:
     recall_hat: tuple[float, float]
     alpha: tuple[float, float] | None = None  #: where α was searched on the same rows
     joint_fraction: tuple[float, float] | None = None  #: of J, where the rule was fixed beforehand
+
+    def around(self, estimates: Any) -> Intervals:
+        """The same intervals, stretched to contain the estimates where smoothing or a correction left them outside."""
+        stretched = {
+            name: (min(ends[0], value), max(ends[1], value))
+            for name in ("fbeta_hat", "precision_hat", "recall_hat", "alpha", "joint_fraction")
+            if (ends := getattr(self, name)) is not None and (value := getattr(estimates, name)) is not None
+        }
+        return replace(self, **stretched)
 
 
 def fbeta_of_rows(joint: FloatArray, chance: FloatArray, n: int, beta: float, alpha: float) -> FloatArray:

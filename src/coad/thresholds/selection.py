@@ -246,6 +246,7 @@ class _Selection:
             alpha_given=self.given is not None,
             rng=self.rng,
         )
+        intervals = intervals.around(candidate)
         return self._result(candidate, intervals, test, self._suspicions(candidate, intervals))
 
     # What needs the rows themselves; a stream of rows answers these in its own way.

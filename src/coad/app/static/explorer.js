@@ -85,9 +85,10 @@ function show(answer) {
   $('n-events').textContent = count(answer.events);
   $('n-flagged').textContent = `events, ${count(numbers.n_joint)} flagged of ${count(numbers.n)} ${constants.what}`;
   $('n-flagged').textContent += ` (${percent(numbers.n_joint / numbers.n)})`;
-  $('precision').textContent = percent(numbers.precision_hat);
-  $('recall').textContent = percent(numbers.recall_hat);
-  $('fbeta').textContent = numbers.fbeta_hat.toFixed(3);
+  const nothing = numbers.n_joint === 0;  // then there is nothing to estimate
+  $('precision').textContent = nothing ? '–' : percent(numbers.precision_hat);
+  $('recall').textContent = nothing ? '–' : percent(numbers.recall_hat);
+  $('fbeta').textContent = nothing ? '–' : numbers.fbeta_hat.toFixed(3);
   $('fbeta-text').textContent = `F̂ at β = ${betaText(numbers.beta)}; α, the share of anomalies, ${percent(numbers.alpha)} (${constants.alpha_given ? 'given' : 'estimated'})`;
   const confirmed = answer.confirmed;
   $('confirmed').textContent = confirmed.n ? percent(confirmed.precision) : '–';
@@ -98,7 +99,7 @@ function show(answer) {
   $('page').textContent = ` ${answer.page + 1} of ${answer.pages} `;
   $('before').disabled = answer.page === 0;
   $('after').disabled = answer.page + 1 >= answer.pages;
-  Scatter.draw(constants.points, view.threshold_s, view.threshold_q);
+  Scatter.draw(constants.points, ...(nothing ? [Infinity, Infinity] : [view.threshold_s, view.threshold_q]));
   $('gallery').replaceChildren(...answer.cards.map(card));
   if (!answer.cards.length) {
     const said = document.createElement('p');
@@ -160,7 +161,7 @@ async function judge() {
       $('verdict').className = `verdict ${found.tone}`;
       $('numbers').classList.toggle('doubt', found.tone === 'doubt');
       $('doubt').hidden = found.tone !== 'doubt';
-      const between = (ends) => `, 95 %: ${percent(ends[0])} to ${percent(ends[1])}`;
+      const between = (ends) => (found.flagged ? `, 95 %: ${percent(ends[0])} to ${percent(ends[1])}` : '');
       $('precision-text').textContent = `P̂, not explained by chance${between(found.intervals.precision_hat)}`;
       $('recall-text').textContent = `R̂, found among all${between(found.intervals.recall_hat)}`;
       table('checks', ['assumption', 'measured', 'outcome'], found.checks);
