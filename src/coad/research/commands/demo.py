@@ -85,7 +85,6 @@ def _show_learned(run: LearnedDemo) -> None:
     ]
     table(("", "no labels", "95 % interval", "by labels"), rows)
     out(
-        "The values without labels are conservative: everything that chance can explain counts as chance, and a "
-        "confidence of one half counts as half an event. They are lower bounds in expectation, and the intervals "
-        "are intervals of these bounds."
+        "The values without labels are conservative: everything that chance can explain counts as chance. "
+        "They are lower bounds in expectation, and the intervals are intervals of these bounds."
     )
