@@ -185,7 +185,8 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
             The operating regime of each row. Coincidence is measured, and the inputs are scaled, within each
             regime; regimes that are not in the training rows are scaled with the pooled mean and deviation.
         group
-            Run or batch of each row, for ``split="group"``.
+            Run or batch of each row, for ``split="group"``. Groups are taken to be independent of each other: pieces
+            of one slow series are not.
         time
             Time of each row; without it, rows are taken to be in time order.
 
