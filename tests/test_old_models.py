@@ -29,6 +29,7 @@ def test_a_detector_of_format_1_scores_and_flags_as_it_did():
     np.testing.assert_allclose(rows.p_q, known["p_q"], rtol=1e-5)
     np.testing.assert_array_equal(rows.flag, known["flag"])
     assert 0 < known["flag"].sum() < len(known["flag"])
+    assert detector.n_starts == 2, "it was called n_seeds"
 
 
 def test_a_catalogue_of_format_1_tells_the_modes_that_it_told():

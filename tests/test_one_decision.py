@@ -19,6 +19,9 @@ from coad.app.explorer import Explorer
 from coad.app.marks import Marks
 from coad.app.session import Session
 from coad.app.view import View
+from coad.core.assessment import RowScores, assess
+from coad.core.rule import Rule
+from coad.core.runs import RowOrder
 from coad.data import Layout, read_pairs
 from coad.report.model_page import write_model_report
 from coad.workflows.evaluating import evaluate_files, next_step
@@ -26,6 +29,7 @@ from coad.workflows.model_folder import load_model, save_model
 from coad.workflows.recipe import Recipe
 from coad.workflows.scored import read_scored
 from coad.workflows.scoring import Source, score_files
+from coad.workflows.tuning import event_kinds
 
 pytestmark = pytest.mark.filterwarnings("ignore::coad.exceptions.CoadWarning")
 
@@ -302,8 +306,6 @@ def test_events_have_start_end_duration_and_peak_in_the_page_and_in_exports(fold
 
 
 def test_events_end_at_gaps_files_groups_and_where_time_goes_back():
-    from coad.core.runs import RowOrder
-
     time = np.r_[np.arange(5.0), np.arange(40.0, 45.0), np.arange(3.0)]
     run = np.r_[np.zeros(7), np.ones(6)]
     assert np.flatnonzero(RowOrder(13, time, run).breaks()).tolist() == [0, 5, 7, 10]
@@ -374,3 +376,139 @@ def test_an_evaluation_is_json_but_for_its_arrays(fitted):
     for name in ("fbeta_hat", "precision_hat", "recall_hat", "alpha"):
         low, high = getattr(found.intervals, name)
         assert low <= getattr(found, name) <= high
+
+
+def test_machines_on_one_clock_are_tested_one_after_the_other():
+    """Four machines with the same time stamps, and events in all but the first."""
+    rng = np.random.default_rng(0)
+    n, machines = 600, 4
+    time, run = np.tile(np.arange(n), machines), np.repeat(np.arange(machines), n)
+    event = (rng.random(n * machines) < 0.05) & (run > 0)
+    p_s, p_q = (np.where(event | (rng.random(len(event)) < 0.02), 0.9, 0.1) for _ in "sq")
+    scores = RowScores(p_s, p_q, p_s * p_q, (p_s > 0.5) & (p_q > 0.5))
+    for overlap in (1, 4):
+        found = assess(scores, Rule(1.0, 0.05), order=RowOrder(n * machines, time, run, overlap=overlap))
+        assert found.status == "found"
+        assert found.p_value == 0.001
+    order = RowOrder(n * machines, time, run).in_time(4)
+    assert np.bincount(run[order]).tolist() == [n // 4] * machines, "every machine is heard"
+    assert (np.diff(time[order])[np.diff(run[order]) == 0] == 4).all()
+
+
+def test_one_input_moved_in_short_contexts_is_no_evidence():
+    rng = np.random.default_rng(0)
+    small = []
+    for _ in range(200):
+        flags = rng.random((2, 900)) < 0.2
+        scores = RowScores(*flags.astype(float), flags[0] * 1.0, flags[0] & flags[1])
+        small.append(assess(scores, Rule(1.0, 0.05), context=np.arange(900) // 3).shift_p_value <= 0.01)
+    assert np.mean(small) < 0.04
+
+
+def test_intervals_of_shares_lie_above_zero():
+    rng = np.random.default_rng(0)
+    flags = rng.random((2, 300)) < 0.3
+    scores = RowScores(*flags.astype(float), flags[0] * 1.0, flags[0] & flags[1])
+    found = assess(scores, Rule(1.0, 0.05, alpha_given=True), context=np.arange(300) // 4)
+    for name in ("fbeta_hat", "precision_hat", "recall_hat"):
+        low, high = getattr(found.intervals, name)
+        assert low <= getattr(found, name) <= high
+        assert low >= min(0.0, getattr(found, name))
+
+
+def test_a_rule_is_changed_as_a_whole_or_not_at_all(folder):
+    model, recipe = load_model(folder[0])
+    pairs = read_pairs(folder[1], recipe.layout)
+    before = model.rule_
+    for wrong in ({"beta": 5, "threshold_s": 0.3}, {"beta": 5, "threshold_s": 3, "threshold_q": 0.1}):
+        with pytest.raises(coad.exceptions.InputError):
+            model.tune(pairs, **wrong)
+        assert model.rule_ == before
+
+
+def test_dismissing_is_the_same_in_python_and_on_the_command_line(folder, run_coad):
+    model, recipe = load_model(folder[0])
+    pairs = read_pairs(folder[1], recipe.layout)
+    scored = read_scored(model, recipe, Source(folder[1]))
+    model.kinds_ = event_kinds(model, scored)[0]
+    model.tune(pairs, dismiss=0, beta=0.5)
+    run_coad("tune", folder[0], folder[1], "--dismiss", "1", "--beta", "0.5")
+    told = load(folder[0]).rule_
+    assert (told.thresholds, told.beta) == (model.rule_.thresholds, 0.5)
+    assert told.alpha == pytest.approx(model.rule_.alpha)
+    said = run_coad("tune", folder[0], folder[1], "--restore").out
+    assert load(folder[0]).rule_.thresholds == (0.5, 0.5)
+    count = int(read_scored(*load_model(folder[0]), Source(folder[1])).flag.sum())
+    assert f"→ {count:,} flagged" in said
+
+
+def test_a_model_that_was_changed_meanwhile_is_not_overwritten(folder, tmp_path):
+    session = session_of(folder, tmp_path)
+    other = load(folder[0])
+    other.set_threshold(p_s=0.9, p_q=0.9).save(folder[0])
+    with pytest.raises(coad.exceptions.InputError, match="was changed since the explorer began"):
+        session.save_rule(View(0.7, 0.6))
+    assert load(folder[0]).rule_.thresholds == (0.9, 0.9)
+    with pytest.raises(coad.exceptions.InputError, match=r"thresholds lie in \[0, 1\]"):
+        session.save_rule(View(-5, 0.6))
+
+
+def test_what_people_keep_beside_a_model_stays(folder, run_coad):
+    (folder[0] / "notes.txt").write_text("mine")
+    run_coad("tune", *folder, "--beta", "2")
+    assert (folder[0] / "notes.txt").read_text() == "mine"
+
+
+def test_thresholds_come_back_with_their_rate_status_and_p_value(tmp_path):
+    rng = np.random.default_rng(0)
+    s, q = rng.normal(size=(2, 400))
+    s[::20] += 5
+    q[::20] += 5
+    det = CoincidenceThreshold(random_state=np.random.default_rng(3)).fit(s, q).tune(2.0, alpha=0.2)
+    det.save(tmp_path / "t")
+    again = load(tmp_path / "t")
+    assert again.rule_ == det.rule_
+    assert replace(again.result_, test=None) == replace(det.result_, test=None)
+    noise = CoincidenceThreshold().fit(*rng.normal(size=(2, 100)))
+    noise.save(tmp_path / "n")
+    assert load(tmp_path / "n").result_ == replace(noise.result_, test=None)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_the_span_of_an_event_does_not_depend_on_the_unit_of_its_times(unit):
+    from coad.events.runs import event_spans, find_events
+
+    first = np.arange(0, 40, 4)
+    time = np.datetime64("2026-01-01T00:00:00", unit) + (60 * (first + 3)).astype("timedelta64[s]")
+    spans = event_spans(find_events(np.arange(10) == 5, np.ones(10)), time, first, first + 3)
+    assert spans.duration.tolist() == [180.0]
+
+
+def test_a_rule_chosen_against_the_training_is_counted_and_said_not_to_count(tmp_path, run_coad):
+    rng = np.random.default_rng(0)
+    data = write_parquet(tmp_path / "x.parquet", dict(zip("abcd", rng.normal(size=(4, 400)), strict=True)))
+    run_coad(
+        "fit", data, "--s", "a,b", "--q", "c,d", "--epochs", "5", "--starts", "1", "--out", tmp_path / "m"
+    )
+    run_coad("tune", tmp_path / "m", data, "--threshold-s", "0.2", "--threshold-q", "0.2")
+    det, recipe = load_model(tmp_path / "m")
+    count = det.predict(read_pairs(data, recipe.layout)).sum()
+    assert count > 0
+    said = run_coad("score", tmp_path / "m", data, "--out", tmp_path / "s.csv").out
+    assert "training found none" in said
+    assert f"{count} flagged" in said
+    told = run_coad("report", tmp_path / "m", data, "--out", tmp_path / "r.html").out
+    assert f"flags {count} of 400 pairs; its figures do not count" in told
+    run_coad("tune", tmp_path / "m", data, "--threshold-s", "1", "--threshold-q", "1")
+    assert "class='numbers'" not in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_groups_and_times_end_events_in_python_too(folder):
+    model, recipe = load_model(folder[0])
+    pairs = read_pairs(folder[1], recipe.layout)
+    bare = model.evaluate(pairs.s, pairs.q)
+    full = model.evaluate(pairs.s, pairs.q, group=pairs.group, time=pairs.time)
+    assert numbers_of(full) == numbers_of(model.evaluate(pairs))
+    assert bare.flagged == full.flagged
+    assert bare.n_events <= full.n_events
+    assert str(model.rule_) == "p_s ≥ 0.5 and p_q ≥ 0.5"

@@ -185,8 +185,8 @@ def test_the_verdict_comes_first_and_says_how_many_how_sure(model, tmp_path):
     text = " ".join(page_of(tmp_path / "r.html").text)
     said = verdict(study)
     assert re.match(
-        r"\d+ events \(\d+ of 900 pairs flagged\); of these \d+ % are not explained by chance; about \d+ % of all "
-        r"anomalies are found; F̂ 0\.\d\d \(.*\); p ≤ 0\.001\.",
+        r"\d+ events \(\d+ of 900 pairs flagged\); of the flagged, \d+ % are not explained by chance; about \d+ % of "
+        r"what coincides is found; F̂ 0\.\d\d \(.*\); p ≤ 0\.001\.",
         said,
     )
     assert text.index(said) < text.index("Estimates") < text.index("Assumptions")

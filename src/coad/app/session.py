@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,6 +42,7 @@ class Session:
         self.base = self.current = explorer
         self._dismissed: frozenset[str] = frozenset()
         self._lock = threading.Lock()
+        self._stamp = _stamp(explorer.folder)
 
     def begin(self) -> None:
         """Start to compute the slow parts in the background."""
@@ -51,17 +55,21 @@ class Session:
 
     def note(self, note: KindNote) -> None:
         """Save the name of a kind and whether it is dismissed; on disk when this returns."""
-        self.base.marks.note_kind(note)
-        self.update()
+        with self._lock:
+            self.base.marks.note_kind(note)
+            self._update()
 
     def update(self) -> None:
         """Replace the current explorer if other kinds are dismissed than before."""
         with self._lock:
-            dismissed = frozenset(one["kind"] for one in self.base.kinds() if one["dismissed"])
-            if dismissed == self._dismissed:
-                return
-            self._dismissed = dismissed
-            self._use(self._without(dismissed) if dismissed else self.base)
+            self._update()
+
+    def _update(self) -> None:
+        dismissed = frozenset(one["kind"] for one in self.base.kinds() if one["dismissed"])
+        if dismissed == self._dismissed:
+            return
+        self._dismissed = dismissed
+        self._use(self._without(dismissed) if dismissed else self.base)
 
     def save_rule(self, view: View) -> str:
         """Write the rule of a view, and the dismissed kinds, to the model folder; returns what changed, in words."""
@@ -69,6 +77,14 @@ class Session:
             base, current = self.base, self.current
             if base.folder is None:
                 raise InputError("this explorer has no model folder, so no rule can be saved")
+            if not view.saved and not all(
+                0 <= t <= 1 or t == math.inf for t in (view.threshold_s, view.threshold_q)
+            ):
+                raise InputError("thresholds lie in [0, 1], or are infinite: nothing is flagged")
+            if _stamp(base.folder) != self._stamp:
+                raise InputError(
+                    f"{base.folder.name} was changed since the explorer began; start it again, so that no change is lost"
+                )
             old, new = base.model.rule_, current.rule_of(view.check())
             changed = old.changes(new)
             if not changed:
@@ -80,10 +96,11 @@ class Session:
                 base.model.rule_ = old
                 raise
             before, after = base.study.evaluation, current.study.under(new).evaluation
+            self._stamp = _stamp(base.folder)
             for one in base.kinds():  # they are part of the rule now
-                if one["dismissed"]:
+                if one["kind"] in self._dismissed:
                     base.marks.note_kind(KindNote(one["kind"], one["name"], False))
-            self.base = _explorer(base, base.model, current, anew=True)
+            self.base = _explorer(base, base.model, base, anew=True)
             self._dismissed = frozenset()
             self._use(self.base)
             return (
@@ -104,6 +121,14 @@ class Session:
         for number in base.insight.numbers_of(dismissed):
             dismiss(model, number, scored.s, scored.q, labels, (scored.p_s, scored.p_q))
         return _explorer(base, model, base)
+
+
+def _stamp(folder: Path | None) -> bytes:
+    """The content of a model folder in short, to see whether another process changed it."""
+    try:
+        return b"" if folder is None else hashlib.sha256((folder / "model.json").read_bytes()).digest()
+    except OSError:
+        return b""
 
 
 def _explorer(base: Explorer, model: CoAD, of: Explorer, *, anew: bool = False) -> Explorer:

@@ -127,11 +127,12 @@ def total_rows(source: Source) -> int | None:
 
 def show_judgement(judged: Judgement, rule: Rule, *, windows: bool) -> None:
     """Print the status, the estimates and what to do next."""
+    from coad.report.words import alpha_source, p_text
     from coad.workflows.evaluating import next_step
 
     found, status = judged.evaluation, judged.status
     if status == FOUND:
-        out(f"{status}: both inputs single out the same rows (p = {found.p_value:.2g})")
+        out(f"{status}: both inputs single out the same rows ({p_text(found)})")
     else:
         out(f"{status}: {judged.message}")
     if status == SHARED_REGIME:
@@ -146,7 +147,7 @@ def show_judgement(judged: Judgement, rule: Rule, *, windows: bool) -> None:
             (PRECISION, percent(found.precision_hat), span(spans.precision_hat, as_percent=True)),
             (RECALL, percent(found.recall_hat), span(spans.recall_hat, as_percent=True)),
             (
-                f"α, anomaly rate ({'given' if rule.alpha_given else 'estimated'})",
+                f"α, anomaly rate ({alpha_source(found, rule)})",
                 percent(found.alpha),
                 "",
             ),

@@ -11,6 +11,7 @@ import typer
 
 from coad.cli._inputs import InputOptions, with_input_options
 from coad.cli._print import out
+from coad.core.verdict import NO_COINCIDENCE
 
 if TYPE_CHECKING:
     from coad.workflows.fitting import FitReport
@@ -87,7 +88,8 @@ def _show(report: FitReport, output: Path) -> None:
         out(
             f"{len(report.regimes):,} regimes; the smallest, {smallest}, has {report.regimes[smallest]:,} pairs"
         )
-    out(f"F̂, P̂, R̂ and α are estimated on the {judged.evaluation.n_rows:,} held-out pairs")
+    if judged.status != NO_COINCIDENCE:
+        out(f"F̂, P̂, R̂ and α are estimated on {judged.evaluation.n_rows:,} held-out pairs, the rest is of all")
     show_judgement(judged, model.rule_, windows=layout.window is not None)
     if judged.hint is not None:
         out(f"  {judged.hint.command(sys.argv[1:])}")

@@ -47,12 +47,14 @@ def score(
     what = "windows" if recipe.layout.window is not None else "pairs"
     out(f"{done.n_rows:,} rows, {done.n_pairs:,} {what}")
     if detector.status_ == NO_COINCIDENCE:
-        out("no coincidence: training found none, so nothing is flagged")
-    else:
-        share = percent(done.n_flagged / max(done.n_pairs, 1))
-        out(
-            f"{done.n_flagged:,} flagged ({share}) in {done.n_events:,} events, by the rule {detector.rule_.words()}"
-        )
+        out("no coincidence: training found none")
+    share, events = (
+        percent(done.n_flagged / max(done.n_pairs, 1)),
+        "event" if done.n_events == 1 else "events",
+    )
+    out(
+        f"{done.n_flagged:,} flagged ({share}) in {done.n_events:,} {events}, by the rule: {detector.rule_.words()}"
+    )
     say_unseen(done.unseen)
     out(f"scores: {output}")
     if done.bad_files:

@@ -33,7 +33,10 @@ def tune(
     threshold_s: Annotated[float | None, typer.Option(help="Threshold of p_s, with --threshold-q.")] = None,
     threshold_q: Annotated[float | None, typer.Option(help="Threshold of p_q, with --threshold-s.")] = None,
     dismiss: Annotated[
-        int | None, typer.Option(metavar="KIND", help="Stop flagging this kind of event; see --kinds.")
+        int | None,
+        typer.Option(
+            metavar="KIND", help="Stop flagging this kind (see --kinds), and tune again on the rest."
+        ),
     ] = None,
     restore: Annotated[bool, typer.Option("--restore", help="Flag all dismissed kinds again.")] = False,
     kinds: Annotated[

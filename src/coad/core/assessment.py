@@ -35,6 +35,8 @@ __all__ = ["Evaluation", "RowScores", "assess", "figures", "plausible_rate"]
 _RESAMPLES, _DRAWS = 400, 999
 #: Shuffling numbers (not flags) costs a pass over the rows each: as many as this many rows in all allow, and at least 199.
 _SHUFFLED_ROWS, _FEWEST_DRAWS = 20_000_000, 199
+#: Strata whose tables are drawn at once (memory).
+_STRATA = 2000
 #: With fewer rows than this after leaving out windows that share samples, all windows are tested.
 _FEW_TO_TEST = 100
 #: More than half of the coincidence left after a shift of a few rows, beyond this z-score, is no event.
@@ -147,11 +149,12 @@ def assess(
         observed, null, moved, kept_share, z = _tests(x_s, x_q, code, order, rng, ordered)
         p_value, shift_p = _p_value(observed, null), None if moved is None else _p_value(observed, moved)
         alpha = rule.alpha if rule.alpha_given else _rate(rule.alpha, true)
-        # A smoothed interval may stop short of an estimate at its limit.
+        # No share is below 0, unless chance explains more than all; a smoothed interval may stop short of its estimate.
         spans = [
-            (float(min(a, one)), float(max(b, one)))
+            (float(min(max(a, 0.0), one)), float(max(b, one)))
             for a, b, one in zip(low, high, (value, precision, recall, joint, true), strict=True)
         ]
+        mu_s, mu_q = float(moments.mu_s), float(moments.mu_q)
         rates = (
             (rule.alpha,) * 2
             if rule.alpha_given
@@ -160,16 +163,26 @@ def assess(
         suspicions: tuple[Suspicion, ...] = ()
         status: Status = FOUND
         if trained[0] == NO_COINCIDENCE:
-            status, suspicions = NO_COINCIDENCE, (Suspicion("none_in_training", {"p_value": trained[1]}),)
+            status, suspicions = (
+                NO_COINCIDENCE,
+                (Suspicion("none_in_training", {"p_value": trained[1], "level": significance}),),
+            )
         elif not flags.any():
-            status, suspicions = NO_COINCIDENCE, (Suspicion("nothing_flagged"),)
+            code_ = "no_rare_mode" if rule.roles else "nothing_flagged"
+            status, suspicions = NO_COINCIDENCE, (Suspicion(code_),)
         elif p_value > significance or true <= 0:
             status, suspicions = NO_COINCIDENCE, (Suspicion("not_significant_here", {"p_value": p_value}),)
         elif not expects_regimes:
             episodes = main_episodes(flags[order.in_time()])
             long_event = flags.mean() <= MAX_EPISODE_RATE and episodes <= FEW_EPISODES
             suspicions = _regime(
-                rule, spans[4][0], recall, shift_p, significance, 0.0 if long_event or z <= _Z else kept_share
+                rule,
+                true,
+                spans[4][0],
+                recall,
+                shift_p,
+                significance,
+                0.0 if long_event or z <= _Z else kept_share,
             )
             if not suspicions and trained[0] == SHARED_REGIME:
                 suspicions = (Suspicion("regime_in_training"),)
@@ -185,8 +198,8 @@ def assess(
         recall_hat=recall,
         joint_fraction=joint,
         n_joint=joint * order.n,
-        mu_s=float(moments.mu_s),
-        mu_q=float(moments.mu_q),
+        mu_s=mu_s,
+        mu_q=mu_q,
         interval=spans[0],
         intervals=Intervals(spans[0], spans[1], spans[2], rates, spans[3]),
         p_value=p_value,
@@ -228,13 +241,19 @@ def _rate(estimated: float, found: float) -> float:
 
 
 def _regime(
-    rule: Rule, least_true: float, recall: float, shift_p: float | None, significance: float, kept: float
+    rule: Rule,
+    true: float,
+    least_true: float,
+    recall: float,
+    shift_p: float | None,
+    significance: float,
+    kept: float,
 ) -> tuple[Suspicion, ...]:
     """Why this looks like a shared regime rather than like events: the first reason, if there is one."""
     if least_true > plausible_rate(rule):
         if rule.alpha_given:
             return (Suspicion("above_given_rate", {"ratio": recall, "alpha": rule.alpha}),)
-        return (Suspicion("rate", {"rate": least_true}),)
+        return (Suspicion("rate", {"rate": true}),)
     if kept > _KEPT:
         return (Suspicion("shift", {"kept": min(kept, 1.0)}),)
     if shift_p is not None and shift_p > significance:
@@ -250,7 +269,7 @@ def _tests(
     Of windows that share samples only every so manyth is tested: neighbours coincide trivially.
     """
     step = order.overlap if order.n // max(1, order.overlap) >= _FEW_TO_TEST else 1
-    rows = order.in_time()[:: max(1, step)]
+    rows = order.in_time(max(1, step))
     s, q = x_s[rows], x_q[rows]
     strata = (
         np.zeros(len(rows), dtype=np.int64) if code is None else np.unique(code[rows], return_inverse=True)[1]
@@ -282,10 +301,12 @@ def _shuffled(parts: list[tuple[Any, Any]], rng: np.random.Generator) -> FloatAr
             np.array([f(a, b) for a, b in parts])
             for f in (lambda a, _: len(a), lambda a, _: a.sum(), lambda _, b: b.sum())
         )
-        return np.asarray(rng.hypergeometric(s, n - s, q, size=(_DRAWS, len(n))).sum(1), dtype=np.float64)
+        some = [slice(start, start + _STRATA) for start in range(0, len(n), _STRATA)]
+        draws = (rng.hypergeometric(s[i], (n - s)[i], q[i], size=(_DRAWS, len(n[i]))).sum(1) for i in some)
+        return np.asarray(sum(draws), dtype=np.float64)
     rows = sum(len(a) for a, _ in parts)
-    draws = int(np.clip(math.ceil(_SHUFFLED_ROWS / rows), _FEWEST_DRAWS, _DRAWS))
-    return np.array([sum(float(a @ rng.permutation(b)) for a, b in parts) for _ in range(draws)])
+    times = int(np.clip(math.ceil(_SHUFFLED_ROWS / rows), _FEWEST_DRAWS, _DRAWS))
+    return np.array([sum(float(a @ rng.permutation(b)) for a, b in parts) for _ in range(times)])
 
 
 def _moved(parts: list[tuple[Any, Any]], rng: np.random.Generator) -> FloatArray:
@@ -301,7 +322,7 @@ def _moved(parts: list[tuple[Any, Any]], rng: np.random.Generator) -> FloatArray
         each = np.fft.irfft(spectrum, size)[:n]
         if a.dtype == np.bool_:
             each = np.rint(each)
-        total += each[rng.integers(1, n, _DRAWS)] if n > 1 else each[0]
+        total += each[rng.integers(0, n, _DRAWS)]  # not moving at all is a shift, too
     return total
 
 

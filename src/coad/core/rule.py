@@ -74,10 +74,15 @@ class Rule:
 
     def __post_init__(self) -> None:
         check_beta(self.beta)
+        if not 0 <= self.alpha <= 1 or (self.product is not None and math.isnan(self.product)):
+            raise InputError(f"a rule cannot have alpha = {self.alpha!r} and product = {self.product!r}")
         pair = tuple(float(value) for value in self.thresholds)
         if len(pair) != 2 or any(math.isnan(value) for value in pair):
             raise InputError(f"the thresholds must be two numbers, not {self.thresholds!r}")
         object.__setattr__(self, "thresholds", pair)
+
+    def __str__(self) -> str:
+        return self.words()
 
     def flags(self, p_s: FloatArray, p_q: FloatArray) -> BoolArray:
         """Which rows the thresholds flag; dismissed kinds are the detector's to find."""
@@ -115,7 +120,8 @@ class Rule:
         'p_s ≥ 0.5 and p_q ≥ 0.5 → p_s ≥ 0.9 and p_q ≥ 0.8; β 1 → 0.5'
         """
         parts = []
-        if self.words() != new.words() or self.thresholds != new.thresholds:
+        parts_of = ("thresholds", "product", "dismissed", "roles")
+        if any(getattr(self, name) != getattr(new, name) for name in parts_of):
             parts.append(f"{self.words()} → {new.words()}")
         for name, old, value in (("β", self.beta, new.beta), ("α", self.alpha, new.alpha)):
             if old != value:

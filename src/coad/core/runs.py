@@ -44,11 +44,23 @@ class RowOrder:
     overlap: int = 1
     cut: BoolArray | None = None  #: rows before which others were left out
 
-    def in_time(self) -> IntArray:
-        """The row numbers in order of time."""
-        if self.time is None or not (self.time[1:] < self.time[:-1]).any():
-            return np.arange(self.n)
-        return np.argsort(self.time, kind="stable")
+    def in_time(self, step: int = 1) -> IntArray:
+        """The row numbers run by run, each in order of time; of each run only every ``step``-th row.
+
+        >>> RowOrder(4, time=np.array([0, 0, 1, 1]), run=np.array(["a", "b", "a", "b"])).in_time()
+        array([0, 2, 1, 3])
+        """
+        order = np.arange(self.n)
+        if self.time is not None and (self.time[1:] < self.time[:-1]).any():
+            order = np.argsort(self.time, kind="stable")
+        if self.run is None:
+            return order[::step]
+        _, first, code = np.unique(self.run[order], return_index=True, return_inverse=True)
+        by_run = np.argsort(first[code.reshape(-1)], kind="stable")  # runs in order of appearance
+        place = np.arange(self.n)
+        begins = np.diff(first[code.reshape(-1)][by_run], prepend=-1) != 0
+        within = place - np.maximum.accumulate(np.where(begins, place, 0))
+        return np.asarray(order[by_run][within % step == 0])
 
     def breaks(self) -> BoolArray:
         """The rows at which an event must end: another file or group, a gap, or time that goes back.

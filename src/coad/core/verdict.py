@@ -41,7 +41,8 @@ _WORDS = {
     "{n_joint:,} row{s} with F̂ = {fbeta_hat:.2f}, as noise does",
     "not_significant_here": "on these rows shuffled pairings coincide as much (p = {p_value:.2g})",
     "nothing_flagged": "no row reaches both thresholds of the rule",
-    "none_in_training": "training found none (p = {p_value:.2g})",
+    "no_rare_mode": "no row is in a mode that is called rare",
+    "none_in_training": "training found none (p = {p_value:.2g}; {level:g} or less counts as found)",
     # A shared regime, because …
     "fhat_above_one": "F̂ = {fbeta_hat:.2f}, but an F score cannot pass 1",
     "above_given_rate": "{ratio:.1f} times as many joint events as an anomaly rate of {alpha:.3g} allows",

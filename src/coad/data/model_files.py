@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import platform
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,11 @@ def write_folder(
             (draft / _FACTS).write_bytes(json.dumps(facts, indent=1, allow_nan=False).encode())
             if layout is not None:
                 (draft / _LAYOUT).write_bytes(layout.encode())
+            for other in (
+                folder.iterdir() if folder.is_dir() else ()
+            ):  # what people keep beside the model stays
+                if other.is_file() and other.name not in (_WEIGHTS, _FACTS, _LAYOUT):
+                    shutil.copy2(other, draft / other.name)
     except OSError as error:
         raise FileError(
             f"the model could not be saved to {folder}: {error.strerror or error}; it is still in memory"

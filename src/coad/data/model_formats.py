@@ -57,8 +57,8 @@ def _from_2(facts: dict[str, Any]) -> None:
 
 def _from_1(facts: dict[str, Any]) -> None:
     settings = facts["settings"]
-    if "n_starts" in settings:
-        settings["n_starts"] = settings.pop("n_starts")
+    if "n_seeds" in settings:
+        settings["n_starts"] = settings.pop("n_seeds")
     facts["schema"].setdefault("names", [None, None])
     if facts.get("kind") == "modes":
         facts["transforms"] = facts.pop("looks", [[], []])

@@ -293,14 +293,13 @@ def take_rows(x: Any, rows: IntArray) -> Any:
     return x[rows] if hasattr(x, "shape") else np.asarray(x)[rows]
 
 
-def order_of(s: Any, q: Any = None) -> RowOrder:
-    """Where rows stand in time: as a :class:`Pairs` says, else one after the other."""
-    if q is not None or not isinstance(s, Pairs):
-        return RowOrder(len(s))
-    row, overlap = None, 1
-    if s.windows is not None:
-        row, overlap = s.windows.start, s.windows.overlap
-    return RowOrder(len(s), s.time, s.group, row, overlap)
+def order_of(s: Any, q: Any = None, group: Any = None, time: Any = None) -> RowOrder:
+    """Where rows stand in time: as a :class:`Pairs` or ``group`` and ``time`` say, else one after the other."""
+    _, _, _, group, time = unpacked(s, q, None, group, time)
+    known = [None if x is None else np.asarray(x) for x in (time, group)]
+    if q is not None or s.windows is None:
+        return RowOrder(len(s), known[0], known[1])
+    return RowOrder(len(s), known[0], known[1], s.windows.start, s.windows.overlap)
 
 
 def unpacked(

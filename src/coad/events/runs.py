@@ -124,6 +124,7 @@ def event_spans(events: Events, time: NDArray[Any], first_row: IntArray, last_ro
     >>> event_spans(find_events([0, 1, 1, 0, 0], np.ones(5)), time, row, row).duration
     array([10.])
     """
+    time = time.astype("datetime64[ns]") if time.dtype.kind == "M" else time
     start, end = time[events.first], time[events.last]
     length = (last_row - first_row)[events.first]
     rows = np.diff(last_row)

@@ -146,7 +146,8 @@ class DetectorMixin:
     def predict(self, s: Any, q: Any = None, context: Any = None) -> BoolArray:
         """Which rows are anomalies.
 
-        Nothing is flagged if training found no coincidence. Events of a dismissed kind are not flagged.
+        Nothing is flagged if training found no coincidence, unless a person chose another rule. Events of a dismissed
+        kind are not flagged.
 
         Parameters
         ----------
@@ -189,21 +190,25 @@ class DetectorMixin:
             own.scorer_q.latent(scaled_blocks(rows_q, self.scaler_q_, labels)),
         )
 
-    def evaluate(self, s: Any, q: Any = None, context: Any = None) -> Evaluation:
+    def evaluate(
+        self, s: Any, q: Any = None, context: Any = None, *, group: Any = None, time: Any = None
+    ) -> Evaluation:
         """What the rule finds in these rows and how sure that is; no labels needed.
 
         Parameters
         ----------
         s, q, context
-            Rows that the model was not fitted on: on the training rows the figures are too high. Rows are taken
-            to be in time order; a :class:`~coad.data.pairs.Pairs` may say more of their times, groups and windows.
+            Rows that the model was not fitted on: on the training rows the figures are too high.
+        group, time
+            Run and time of each row, where events end; without them, rows follow each other. A
+            :class:`~coad.data.pairs.Pairs` has them, and its windows.
 
         Returns
         -------
         Evaluation
             The numbers of ``coad evaluate``, ``coad report`` and ``coad explore`` for these rows.
         """
-        scores, order = self.score_rows(s, q, context), order_of(s, q)
+        scores, order = self.score_rows(s, q, context), order_of(s, q, group, time)
         s, q, context, _, _ = unpacked(s, q, context, None, None)
         return self.evaluate_scores(scores, self.known_context(s, q, context), order)
 
@@ -302,15 +307,21 @@ class DetectorMixin:
         CoAD
             This model.
         """
-        if dismiss is not None:
-            dismissal(cast("CoAD", self), dismiss, s, q, context)
-        if beta is not None:
-            self.rule_ = replace(self.rule_, beta=check_beta(beta))
-        if threshold_s is not None or threshold_q is not None:
-            return self.set_threshold(p_s=threshold_s, p_q=threshold_q)
-        scores = self.score_rows(s, q, context)
-        s, q, context, _, _ = unpacked(s, q, context, None, None)
-        self.tune_scores(scores, self.known_context(s, q, context))
+        before = self.rule_
+        try:
+            if beta is not None:
+                self.rule_ = replace(self.rule_, beta=check_beta(beta))
+            if dismiss is not None:
+                dismissal(cast("CoAD", self), dismiss, s, q, context)  # which tunes on what is left
+            if threshold_s is not None or threshold_q is not None:
+                self.set_threshold(p_s=threshold_s, p_q=threshold_q)
+            elif dismiss is None:
+                scores = self.score_rows(s, q, context)
+                s, q, context, _, _ = unpacked(s, q, context, None, None)
+                self.tune_scores(scores, self.known_context(s, q, context))
+        except Exception:
+            self.rule_ = before  # a rule is changed as a whole, or not at all
+            raise
         return cast("CoAD", self)
 
     def tune_scores(self, scores: RowScores, context: Any = None) -> None:

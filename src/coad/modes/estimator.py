@@ -236,19 +236,14 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         """``evaluate(s, q, context).fbeta_hat``, for model selection without labels; 0 if no mode is rare."""
         return float(self.evaluate(s, q, context).fbeta_hat)
 
-    def evaluate(self, s: Any, q: Any = None, context: Any = None) -> Evaluation:
-        """F̂, P̂ and R̂ (β = 1) of all rare modes together, without labels.
+    def evaluate(
+        self, s: Any, q: Any = None, context: Any = None, *, group: Any = None, time: Any = None
+    ) -> Evaluation:
+        """F̂, P̂ and R̂ (β = 1) of all rare modes together on rows that the fit did not see, without labels.
 
-        Parameters
-        ----------
-        s, q, context
-            Rows that the fit did not see.
-
-        Returns
-        -------
-        Evaluation
+        Events end where ``group`` changes and at gaps in ``time``.
         """
-        scores, order = self.score_rows(s, q, context), order_of(s, q)
+        scores, order = self.score_rows(s, q, context), order_of(s, q, group, time)
         return self.evaluate_scores(scores, unpacked(s, q, context, None, None)[2], order)
 
     def known_context(self, s: Any, q: Any, context: Any = None) -> Any:

@@ -79,24 +79,34 @@ def global_p_value(
 
 
 def shift_p_value(
-    votes: list[tuple[IntArray, IntArray]], k: int, strata: list[IntArray | None], shifts: int = 99
+    votes: list[tuple[IntArray, IntArray]],
+    k: int,
+    strata: list[IntArray | None],
+    *,
+    memory: int = 0,
+    shifts: int = 99,
 ) -> float:
-    """The share of shifts of q in time after which the votes share as much; rows are in time order.
+    """The p-value when q is moved in time instead of shuffled; rows are in time order.
 
     Slow inputs coincide at any shift, which shuffled pairings do not show. Shifts are circular, within the context, by
-    10 to 90 % of the rows.
+    10 to 90 % of the rows. Shifts by less than the ``memory`` of the inputs show nearly the same pairing, so a few long
+    stretches cannot give a small p-value.
 
     >>> walks = np.random.default_rng(0).normal(size=(2, 900)).cumsum(1)
     >>> slow = [np.digitize(walk, np.quantile(walk, [0.25, 0.5, 0.75])) for walk in walks]
     >>> shift_p_value([(slow[0], slow[1])], 4, [None]) > 0.05, shift_p_value([(slow[0], slow[0])], 4, [None])
-    (True, 0.0)
+    (True, 0.01)
+    >>> round(shift_p_value([(slow[0], slow[0])], 4, [None], memory=150), 2)
+    0.17
     """
     true = _information(votes, k)
     reached = 0
     for part in np.linspace(0.1, 0.9, shifts):
         orders = [_rolled(len(b), code, part) for (_, b), code in zip(votes, strata, strict=True)]
         reached += _information(votes, k, orders) >= true
-    return reached / shifts
+    rows = sum(len(b) for _, b in votes)
+    different = min(shifts, 0.8 * rows / memory) if memory else shifts
+    return (1 + different * reached / shifts) / (1 + different)
 
 
 def _rolled(n: int, code: IntArray | None, part: float) -> IntArray:

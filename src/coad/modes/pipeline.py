@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from coad._typing import FloatArray, IntArray
+from coad.core.validation import LEVEL
 from coad.learned.training.duo import Duo
 from coad.learned.training.progress import Progress
 from coad.learned.training.split import in_time_order
@@ -132,13 +133,18 @@ class _Fit:
             strata = [None if codes is None else codes[rows] for rows in held]
             votes = _held_votes(a, b, held)
             self.p_value = evidence.global_p_value(votes, task.modes, strata, rng)
-            pairings = "shuffled"
-            if task.model.ordered and self.p_value <= task.model.significance:
-                pairings = "shifted"
-                self.p_value = max(self.p_value, evidence.shift_p_value(votes, task.modes, strata))
             if self.p_value > task.model.significance:
-                self._stop(f"{pairings} pairings of the held-out rows do as well (p = {self.p_value:.3g})")
+                self._stop(f"shuffled pairings of the held-out rows do as well (p = {self.p_value:.3g})")
                 return
+            if task.model.ordered:
+                moved = evidence.shift_p_value(votes, task.modes, strata, memory=task.memory)
+                if moved > max(LEVEL, task.model.significance):
+                    self.p_value = moved
+                    self._stop(
+                        f"pairings of the held-out rows that are shifted in time may do as well (p = {moved:.2g}): if "
+                        "rows are in no order, say so (ordered=False, --unordered)"
+                    )
+                    return
             b = consensus.match_outputs(a, b)
             self.first_votes = [(x.argmax(1), y.argmax(1)) for x, y in zip(a, b, strict=True)]
             ratio = consensus.log_coincidence_ratio(a, b)

@@ -21,7 +21,7 @@ from coad.report.model_figures import beta_text
 from coad.report.model_settings import settings_section
 from coad.report.page import Section, write_page
 from coad.report.study import Study
-from coad.report.words import p_text, percent, tone, verdict
+from coad.report.words import alpha_source, p_text, percent, tone, verdict
 from coad.workflows.recipe import Recipe
 from coad.workflows.scored import Scored, time_text
 from coad.workflows.scoring import Source
@@ -131,15 +131,15 @@ def _numbers(study: Study) -> Section:
             percent(found.precision_hat),
             f"P̂, flagged {scored.what} not explained by chance{_span(spans.precision_hat)}",
         ),
-        (percent(found.recall_hat), f"R̂, found among all anomalies{_span(spans.recall_hat)}"),
+        (percent(found.recall_hat), f"R̂, found among all that coincides{_span(spans.recall_hat)}"),
         (
             f"{found.fbeta_hat:.2f}",
             f"F̂ at β = {beta_text(found.beta)}, 95 %: {found.interval[0]:.2f} to {found.interval[1]:.2f}",
         ),
         (
-            percent(found.alpha),
-            f"α, the share of anomalies ({'given' if study.rule.alpha_given else 'estimated'}); R̂ compares the "
-            f"{percent(rate)} that are flagged and not explained by chance with it",
+            f"{100 * found.alpha:.1f} %",
+            f"α, the share of anomalies ({alpha_source(found, study.rule)}); R̂ compares the "
+            f"{rate:.2%} that are flagged and not explained by chance with it",
         ),
     ]
     if study.status == SHARED_REGIME:  # not results, so not in large type
@@ -224,11 +224,7 @@ def _null(study: Study) -> Section:
         if figure is None
         else f"The {scored.what} that the rule flags in both inputs, in the data and in shuffled pairings, which coincide by "
         f"chance only: {p_text(study.evaluation)}."
-        + (
-            f" Of windows that share samples, every {scored.overlap}th is tested."
-            if scored.overlap > 1
-            else ""
-        ),
+        + (f" Of {scored.overlap} windows that share samples, one is tested." if scored.overlap > 1 else ""),
         figure,
         anchor="chance",
     )

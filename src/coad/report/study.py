@@ -143,8 +143,8 @@ class Study:
             rule.beta,
             rule.alpha if rule.alpha_given else max(rule.alpha, min(found[4], 0.5)),
             len(scored),
-            int(np.count_nonzero(flag_s)),
-            int(np.count_nonzero(flag_q)),
+            int(np.count_nonzero(flag_s >= 0.5)),
+            int(np.count_nonzero(flag_q >= 0.5)),
             int(np.count_nonzero(rule.flags(scored.p_s, scored.p_q))),
             *found[:3],
         )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from coad.core.assessment import Evaluation
+from coad.core.rule import Rule
 from coad.core.verdict import FOUND, NO_COINCIDENCE, SHARED_REGIME
 from coad.report.study import Study
 from coad.workflows.evaluating import next_step
 
-__all__ = ["p_text", "percent", "tone", "verdict"]
+__all__ = ["alpha_source", "p_text", "percent", "tone", "verdict"]
 
 
 def verdict(study: Study) -> str:
@@ -18,11 +19,11 @@ def verdict(study: Study) -> str:
     step = next_step(judged)
     step = f" {step[0].upper()}{step[1:]}." if step else ""
     if judged.status == NO_COINCIDENCE:
-        left = (
-            f"What is flagged ({flagged}) is no more than chance gives."
-            if found.flagged
-            else "Nothing is flagged."
-        )
+        left = "Nothing is flagged."
+        if found.flagged and study.model.status_ == NO_COINCIDENCE:
+            left = f"The rule was chosen all the same and flags {flagged}; its figures do not count."
+        elif found.flagged:
+            left = f"What is flagged ({flagged}) is no more than chance gives."
         return f"No event found in {len(scored):,} {scored.what}: {judged.message}. {left}{step}"
     if judged.status == SHARED_REGIME:
         return (
@@ -31,9 +32,9 @@ def verdict(study: Study) -> str:
         )
     low, high = found.interval
     return (
-        f"{count:,} event{'' if count == 1 else 's'} ({flagged} flagged); of these {percent(found.precision_hat)} are not "
+        f"{count:,} event{'' if count == 1 else 's'} ({flagged} flagged); of the flagged, {percent(found.precision_hat)} are not "
         f"explained by chance; {'at least' if study.rule.alpha_given else 'about'} {percent(min(found.recall_hat, 1.0))} "
-        f"of all anomalies are found; F̂ {found.fbeta_hat:.2f} ({low:.2f} to {high:.2f}); {p_text(found)}."
+        f"of what coincides is found; F̂ {found.fbeta_hat:.2f} ({low:.2f} to {high:.2f}); {p_text(found)}."
     )
 
 
@@ -49,6 +50,17 @@ def percent(value: float) -> str:
     ('93 %', '99.7 %')
     """
     return f"{100 * value:.1f} %" if 0.995 <= value < 0.9995 or 0 < value < 0.01 else f"{100 * value:.0f} %"
+
+
+def alpha_source(found: Evaluation, rule: Rule) -> str:
+    """Where α comes from; an estimate is a lower bound, so it is raised if more is found."""
+    if rule.alpha_given:
+        return "given"
+    return (
+        "estimated"
+        if found.alpha <= rule.alpha
+        else f"estimated {percent(rule.alpha)}, raised to what is found"
+    )
 
 
 def p_text(found: Evaluation) -> str:

@@ -170,7 +170,13 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         names = None
         if self._context is not None:
             names, arrays["context"] = as_strata(self._context, len(self._score_s))
-        facts = {"kind": "thresholds", "settings": settings, "rule": self.rule_.to_dict(), "contexts": names}
+        facts = {
+            "kind": "thresholds",
+            "settings": settings,
+            "rule": self.rule_.to_dict(),
+            "result": self.result_.to_dict(),
+            "contexts": None if names is None else [str(name) for name in names],
+        }
         write_folder(Path(folder), facts, arrays)
 
     @classmethod
@@ -182,12 +188,11 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         rule = from_json(facts["rule"])
         context = None
         if facts["contexts"] is not None:
-            context = np.array([str(name) for name in facts["contexts"]])[arrays["context"]]
+            context = np.array(facts["contexts"])[arrays["context"]]
         score_s, score_q = (np.asarray(arrays[name], dtype=np.float64) for name in ("score_s", "score_q"))
-        result = det._select(score_s, score_q, context, rule["beta"], det.alpha)
         det.scorer_s_ = det.scorer_q_ = None
         det._keep(score_s, score_q, context)
-        return det._take(result).set_threshold(*rule["thresholds"])
+        return det._take(ThresholdResult.from_dict(facts["result"])).set_threshold(*rule["thresholds"])
 
     def _keep(self, score_s: FloatArray, score_q: FloatArray, context: Any) -> None:
         self._score_s, self._score_q, self._context = score_s, score_q, context
@@ -208,20 +213,23 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         p_s, p_q = _share_below(self._ladder_s, score_s), _share_below(self._ladder_q, score_q)
         return RowScores(p_s, p_q, p_s * p_q, self.rule_.flags(score_s, score_q))
 
-    def evaluate(self, s: Any, q: Any = None, *, context: Any = None) -> Evaluation:
+    def evaluate(
+        self, s: Any, q: Any = None, *, context: Any = None, group: Any = None, time: Any = None
+    ) -> Evaluation:
         """What the thresholds find in these rows and how sure that is, without labels.
 
         Parameters
         ----------
         s, q, context
-            Rows that the thresholds were not picked on: on those the figures are too high. Rows are taken to be in
-            time order; a :class:`~coad.Pairs` may say more of their times, groups and windows.
+            Rows that the thresholds were not picked on: on those the figures are too high.
+        group, time
+            Run and time of each row, where events end; without them, rows follow each other.
 
         Returns
         -------
         Evaluation
         """
-        scores, order = self.score_rows(s, q), order_of(s, q)
+        scores, order = self.score_rows(s, q), order_of(s, q, group, time)
         labels = unpacked(s, q, context)[2]
         return assess(
             scores,

@@ -7,7 +7,7 @@ pairs, tells what it finds, and says whether to believe it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -66,10 +66,9 @@ class Candidate:
 class ThresholdResult:
     """Two thresholds, what they find, and how sure that is.
 
-    A row is flagged where ``score_s >= threshold_s`` and ``score_q >= threshold_q``.
-    When ``status`` is ``"no coincidence"`` both thresholds are ``inf``, so nothing is
-    ever flagged and the estimates are 0; the best pair that was *not* believed is
-    kept in ``candidate``.
+    A row is flagged where ``score_s >= threshold_s`` and ``score_q >= threshold_q``. When ``status`` is
+    ``"no coincidence"`` both are ``inf``, so nothing is ever flagged and the estimates are 0; the best pair that was
+    *not* believed is kept in ``candidate``.
     """
 
     threshold_s: float
@@ -97,11 +96,7 @@ class ThresholdResult:
     test: PermutationTest | None = field(repr=False, compare=False, default=None)
 
     def predict(self, score_s: ArrayLike, score_q: ArrayLike) -> BoolArray:
-        """True where both scores reach their thresholds.
-
-        Missing or infinite scores are refused: whether such a row is an anomaly is
-        not known.
-        """
+        """True where both scores reach their thresholds; missing or infinite scores are refused."""
         s, q = as_score(score_s, "score_s"), as_score(score_q, "score_q")
         finite_rows(s, q, "error", remedy="leave those rows out or fill them before predicting", min_rows=0)
         flags: BoolArray = (s >= self.threshold_s) & (q >= self.threshold_q)
@@ -109,9 +104,27 @@ class ThresholdResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, ready for JSON (infinite values as strings)."""
-        plain = {key: value for key, value in asdict(self).items() if key != "test"}
-        result: dict[str, Any] = _jsonable(plain)
-        return result
+        from coad.data.model_files import to_json
+
+        return {key: to_json(value) for key, value in asdict(self).items() if key != "test"}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> ThresholdResult:
+        """The inverse of :meth:`to_dict`; the shuffled searches themselves are not kept."""
+
+        from coad.data.model_files import from_json
+
+        def pairs(values: Mapping[str, Any]) -> dict[str, Any]:
+            return {
+                key: tuple(one) if isinstance(one, list) else one for key, one in from_json(values).items()
+            }
+
+        known = pairs(plain)
+        for key, kind in (("intervals", Intervals), ("candidate", Candidate)):
+            if known[key] is not None:
+                known[key] = kind(**pairs(known[key]))
+        known["suspicions"] = tuple(Suspicion(one["code"], one["numbers"]) for one in plain["suspicions"])
+        return cls(**known)
 
 
 def select_thresholds(
@@ -382,13 +395,3 @@ class _Selection:
             "candidate": candidate,
             "test": test,
         }
-
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _jsonable(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_jsonable(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value

@@ -135,9 +135,14 @@ def judge(
 
 def next_step(judgement: Judgement) -> str:
     """What to do if the result is not simply "found"; empty if it is."""
+    codes = {one.code for one in judgement.suspicions}
+    if "no_rare_mode" in codes:
+        return "next: coad role shows the modes and says which are called rare"
+    if "nothing_flagged" in codes:
+        return "next: coad tune chooses lower thresholds on these files"
     if judgement.status == NO_COINCIDENCE:
         return (
-            "next: longer windows (--window), other columns for s and q, or more rows; "
+            "next: longer windows (--window), other columns for s and q, more rows, or more --starts; "
             "coad modes looks for rare kinds behind regimes"
         )
     if judgement.status != SHARED_REGIME:

@@ -76,17 +76,21 @@ def tune_files(
     TuneReport
     """
     old = model.rule_
-    if restore:
-        model.rule_ = replace(old, dismissed=(), alpha=model.alpha_)
     scored = read_scored(model, recipe, source, inputs=dismiss is not None, progress=progress)
     before = judge(model, recipe, None, scored)
-    if dismiss is not None:
-        _dismiss(model, scored, dismiss)
+    if restore and old.dismissed:  # as it was before the first of them was dismissed
+        first = old.dismissed[0]
+        model.rule_ = replace(
+            old, dismissed=(), alpha=model.alpha_, thresholds=first.thresholds, product=first.product
+        )
+        scored = read_scored(model, recipe, source, inputs=dismiss is not None)
     if beta is not None:
         model.rule_ = replace(model.rule_, beta=beta)
+    if dismiss is not None:
+        _dismiss(model, scored, dismiss)  # which tunes the thresholds on what is left
     if thresholds is not None:
         model.set_threshold(p_s=thresholds[0], p_q=thresholds[1])
-    elif beta is not None or (dismiss is None and not restore):
+    elif dismiss is None and (beta is not None or not restore):
         model.tune_scores(scored.scores, scored.code)
     model.save(folder)
     scored = read_scored(model, recipe, source, inputs=False)

@@ -159,8 +159,9 @@ async function judge() {
       evidence = found;
       $('verdict').textContent = found.verdict;
       $('verdict').className = `verdict ${found.tone}`;
-      $('numbers').classList.toggle('doubt', found.tone === 'doubt');
-      $('doubt').hidden = found.tone !== 'doubt';
+      const doubtful = found.tone !== 'good' && found.flagged > 0;
+      $('numbers').classList.toggle('doubt', doubtful);
+      $('doubt').hidden = !doubtful;
       const between = (ends) => (found.flagged ? `, 95 %: ${percent(ends[0])} to ${percent(ends[1])}` : '');
       $('precision-text').textContent = `P̂, not explained by chance${between(found.intervals.precision_hat)}`;
       $('recall-text').textContent = `R̂, found among all${between(found.intervals.recall_hat)}`;
@@ -176,7 +177,7 @@ async function judge() {
 async function saveRule() {
   try {
     const { threshold_s, threshold_q, beta, saved } = view;
-    const limit = (value) => (Number.isFinite(value) ? value : 2);
+    const limit = (value) => (Number.isFinite(value) ? value : value > 0 ? 'inf' : '-inf');
     const answer = await ask('api/rule', { method: 'POST', headers: { 'Content-Type': 'application/json' },
       body: JSON.stringify({ threshold_s: limit(threshold_s), threshold_q: limit(threshold_q), beta: beta === Infinity ? 'inf' : beta, saved }) });
     sessionStorage.setItem('said', answer.said);
@@ -432,7 +433,7 @@ function begin() {
   });
   atModel();
   const chosen = new URLSearchParams(location.hash.slice(1));
-  if (['threshold_s', 'threshold_q', 'beta'].every((name) => chosen.has(name) && !Number.isNaN(Number(chosen.get(name))))) {
+  if (['threshold_s', 'threshold_q', 'beta'].every((name) => chosen.get(name) && Number(chosen.get(name)) >= 0)) {
     $('follow').checked = false;
     view.saved = false;
     setBeta(Number(chosen.get('beta')));
