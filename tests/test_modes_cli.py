@@ -69,10 +69,9 @@ def test_the_command_prints_the_catalogue_rarest_first_and_writes_a_page(table, 
     assert "The rule of the model: rows of the rare modes" in (tmp_path / "r.html").read_text(
         encoding="utf-8"
     )
-    for command in (["explore", str(model), str(table)], ["tune", str(model), str(table)]):
-        refused = CliRunner().invoke(app, command)
-        assert isinstance(refused.exception, InputError)
-        assert "catalogue of modes" in str(refused.exception)
+    refused = CliRunner().invoke(app, ["tune", str(model), str(table)])
+    assert isinstance(refused.exception, InputError)
+    assert "catalogue of modes" in str(refused.exception)
 
 
 def test_the_page_names_the_regime_of_a_mode_with_its_column(table, tmp_path):

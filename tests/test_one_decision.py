@@ -140,15 +140,18 @@ def test_every_command_tells_the_same(trained, tmp_path, model_kind, kind, with_
     assert len(study.events) == python.n_events
     assert study.judgement.hint == report.judgement.hint
 
-    if model_kind != "modes":
-        explorer = Explorer(model, recipe, scored, Marks(tmp_path / "m.sqlite"), source=source)
-        tiles, banner = explorer.look(View(0, 0, saved=True)), explorer.judged(View(0, 0, saved=True))
-        for name in ("fbeta_hat", "precision_hat", "recall_hat", "alpha"):
-            assert tiles["numbers"][name] == getattr(python, name)
-        assert tiles["numbers"]["n_joint"] == banner["flagged"] == python.flagged
-        assert tiles["events"] == banner["events"] == python.n_events
-        assert (banner["status"], banner["p_value"]) == (python.status, python.p_value)
-        assert banner["intervals"]["fbeta_hat"] == list(python.interval)
+    explorer = Explorer(model, recipe, scored, Marks(tmp_path / "m.sqlite"), source=source)
+    tiles, banner = explorer.look(View(0, 0, saved=True)), explorer.judged(View(0, 0, saved=True))
+    for name in ("fbeta_hat", "precision_hat", "recall_hat", "alpha"):
+        assert tiles["numbers"][name] == getattr(python, name)
+    assert tiles["numbers"]["n_joint"] == banner["flagged"] == python.flagged
+    assert tiles["events"] == banner["events"] == python.n_events
+    assert (banner["status"], banner["p_value"]) == (python.status, python.p_value)
+    assert banner["intervals"]["fbeta_hat"] == list(python.interval)
+    explorer.prepare()
+    assert explorer.more()["ready"]
+    assert "failed" not in explorer.more()
+    assert len(explorer.events_table(View(0, 0, saved=True))) == python.n_events
 
 
 @pytest.fixture(scope="module")

@@ -102,9 +102,10 @@ class Explorer:
         """Compute the slow parts: tests, β scan, kinds. Errors are shown on the page."""
         try:
             _ = self.study.judgement, self.study.scan
-            self.insight.prepare()
-            for beta in SLIDER_BETAS:
-                self.study.best(beta)
+            if self.study.has_thresholds:
+                self.insight.prepare()
+                for beta in SLIDER_BETAS:
+                    self.study.best(beta)
         except Exception as error:  # this runs in a thread, where nobody would see it
             log.exception("the tests failed")
             self._failed = f"{type(error).__name__}: {error}"
@@ -137,7 +138,8 @@ class Explorer:
                 "alpha_given": study.rule.alpha_given,
                 "can_save": self.folder is not None,
                 "rule": study.rule.words(),
-                "status": study.model.status_,
+                "thresholds": study.has_thresholds,
+                "lines": study.has_thresholds and study.rule.product is None,
                 "start": study.start,
                 "betas": SLIDER_BETAS,
                 "sliders": {"s": slider(scored.p_s), "q": slider(scored.p_q)},
@@ -151,6 +153,7 @@ class Explorer:
                     "y": np.round(logit(scored.p_q[drawn]), 3),
                     "p_s": scored.p_s[drawn],
                     "p_q": scored.p_q[drawn],
+                    "flag": flagged[drawn],
                 },
             }
         )
@@ -161,14 +164,15 @@ class Explorer:
         if tune:
             t_s, t_q = self.study.best(view.beta)
             view = replace(view, threshold_s=t_s, threshold_q=t_q, saved=False)
-        rule = self.rule_of(view)
-        flags = rule.flags(self.scored.p_s, self.scored.p_q)
+        rule, flags = self.rule_of(view), self._flags(view)
+        # Where the sliders stand: a threshold of the product, or none, has no place on them.
+        shown = self.study.start if rule is self.study.rule else rule.thresholds
         events = self.scored.events(flags)
         marked = self.event_marks.of_events(events)
         chosen = self._filtered(view, events, marked)
         count, truth = len(chosen), self.scored.label
         answer = {
-            "numbers": asdict(self.study.numbers(rule)) | {"thresholds": self._shown_thresholds(rule)},
+            "numbers": asdict(self.study.numbers(rule)) | {"thresholds": shown},
             "own": not self.study.rule.changes(rule),
             "unsaved": bool(self.kept_rule.changes(rule)),
             "events": len(events),
@@ -196,11 +200,9 @@ class Explorer:
 
     def rule_of(self, view: View) -> Rule:
         """The rule that the sliders show: the model's, until one of them is moved."""
-        return (
-            self.study.rule
-            if view.saved
-            else self.study.rule_at(view.threshold_s, view.threshold_q, view.beta)
-        )
+        if view.saved or not self.study.has_thresholds:  # the modes of a catalogue have no thresholds to move
+            return self.study.rule
+        return self.study.rule_at(view.threshold_s, view.threshold_q, view.beta)
 
     def judged(self, view: View) -> dict[str, Any]:
         """The verdict on the rule of a view, with its tests: the banner."""
@@ -222,10 +224,6 @@ class Explorer:
                 "observed": found.n_tested,
             }
         )
-
-    def _shown_thresholds(self, rule: Rule) -> tuple[float, float]:
-        """Where the sliders stand for a rule; a threshold of the product, or none, has no place on them."""
-        return self.study.start if rule is self.study.rule else rule.thresholds
 
     def surface(self, beta: float) -> dict[str, Any] | None:
         """F̂ over both thresholds for a β."""
@@ -250,15 +248,13 @@ class Explorer:
         if self._failed:
             return {"ready": True, "failed": self._failed}
         study = self.study
+        answer = {"ready": True, "scan": [asdict(point) for point in study.scan], "kinds": self.kinds()}
+        if not study.has_thresholds:
+            return plain(answer | {"seeds": [], "history": []})
         own = next(iter(self.model.fitted_.values()))
+        seeds = [asdict(one) | {"kept": one.seed in own.ensemble} for one in own.starts]
         return plain(
-            {
-                "ready": True,
-                "scan": [asdict(point) for point in study.scan],
-                "seeds": [asdict(one) | {"kept": one.seed in own.ensemble} for one in own.starts],
-                "history": [line._asdict() for line in history_lines(self.model)],
-                "kinds": self.kinds(),
-            }
+            answer | {"seeds": seeds, "history": [one._asdict() for one in history_lines(self.model)]}
         )
 
     def event(self, pair: int, view: View) -> dict[str, Any]:
@@ -339,8 +335,12 @@ class Explorer:
             table = table.append_column("kind", pa.array(names, pa.string()))
         return table.append_column("mark", pa.array([marked.get(int(i)) for i in chosen], pa.string()))
 
+    def _flags(self, view: View) -> BoolArray:
+        rule = self.rule_of(view)
+        return self.study.flags if rule is self.study.rule else rule.flags(self.scored.p_s, self.scored.p_q)
+
     def _events(self, view: View) -> Events:
-        return self.scored.events(self.rule_of(view).flags(self.scored.p_s, self.scored.p_q))
+        return self.scored.events(self._flags(view))
 
     def _card(self, pair: int, event: Events | None, mark: str | None) -> dict[str, Any]:
         scored = self.scored

@@ -58,7 +58,7 @@ class Insight:
     def __init__(self, model: CoAD, study: Study, normal: NormalRows) -> None:
         self.model, self.study, self.normal = model, study, normal
         #: Attributions need a baseline row, which unscaled inputs do not have.
-        self.can_explain = model.scaler_s_ is not None
+        self.can_explain = getattr(model, "scaler_s_", None) is not None
         self._sorted: _Sorted | None = None
         self._kind = np.full(len(study.scored), _UNKNOWN, dtype=np.int16)
         self._lock = threading.Lock()

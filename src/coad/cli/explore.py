@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from coad.cli._options import (
+    AnyModelArgument,
     FileArgument,
     LabelOption,
-    ModelArgument,
     ModelMissingOption,
     QFileOption,
     SFileOption,
@@ -24,7 +24,7 @@ from coad.cli._print import out
 
 
 def explore(
-    model: ModelArgument,
+    model: AnyModelArgument,
     file: FileArgument = None,
     port: Annotated[int, typer.Option(help="Port; 0: any free port.", min=0, max=65535)] = 0,
     browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
@@ -43,7 +43,7 @@ def explore(
     from coad.app.marks import Marks, marks_beside
     from coad.app.serve import bound_socket, get_ready, serve
     from coad.cli._progress import progress
-    from coad.workflows.model_folder import load_detector
+    from coad.workflows.model_folder import load_model
 
     source = one_or_two(file, s_file, q_file)
     # Report errors that need no data before minutes of scoring.
@@ -52,7 +52,7 @@ def explore(
     from coad.app.explorer import Explorer
     from coad.workflows.scored import read_scored
 
-    detector, recipe = load_detector(model)
+    detector, recipe = load_model(model)
     recipe, source = read_as(recipe, source, missing)
     kept = Marks(marks_beside(model) if marks is None else marks)
     with notes(), progress("scoring", total_rows(source)) as advance:

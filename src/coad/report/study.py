@@ -145,7 +145,7 @@ class Study:
             len(scored),
             int(np.count_nonzero(flag_s >= 0.5)),
             int(np.count_nonzero(flag_q >= 0.5)),
-            int(np.count_nonzero(rule.flags(scored.p_s, scored.p_q))),
+            int(np.count_nonzero(self.flags if rule is self.rule else rule.flags(scored.p_s, scored.p_q))),
             *found[:3],
         )
 

@@ -164,7 +164,6 @@ def load_detector(folder: Path) -> tuple[CoAD, Recipe]:
     model, recipe = load_model(folder)
     if isinstance(model, CoincidenceModes):
         raise InputError(
-            f"{folder} is a catalogue of modes, which this command does not support; coad role changes what it flags, and "
-            "coad score, evaluate and report accept it"
+            f"{folder} is a catalogue of modes, which this command does not support; coad role changes what it flags"
         )
     return model, recipe

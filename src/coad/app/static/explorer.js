@@ -99,7 +99,7 @@ function show(answer) {
   $('page').textContent = ` ${answer.page + 1} of ${answer.pages} `;
   $('before').disabled = answer.page === 0;
   $('after').disabled = answer.page + 1 >= answer.pages;
-  Scatter.draw(constants.points, ...(nothing ? [Infinity, Infinity] : [view.threshold_s, view.threshold_q]));
+  Scatter.draw(constants.points, view.threshold_s, view.threshold_q, answer.own, !nothing && (constants.lines || !answer.own));
   $('gallery').replaceChildren(...answer.cards.map(card));
   if (!answer.cards.length) {
     const said = document.createElement('p');
@@ -387,6 +387,7 @@ function begin() {
   $('reset').addEventListener('click', () => { atModel(); look(); });
   $('save').addEventListener('click', saveRule);
   $('rule').textContent = constants.rule;
+  for (const part of document.querySelectorAll('[data-thresholds]')) part.hidden = !constants.thresholds;
   $('said').textContent = sessionStorage.getItem('said') || '';
   sessionStorage.removeItem('said');
   for (const name of ['show', 'regime', 'kind', 'mark', 'sort']) {

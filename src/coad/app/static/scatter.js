@@ -36,12 +36,13 @@ const Scatter = (() => {
     night.addEventListener('change', paint);
   }
 
-  function draw(points, t_s, t_q) {
+  // `own`: the rule of the model is shown, which knows what it flags; `lines`: whether thresholds can be drawn.
+  function draw(points, t_s, t_q, own, lines) {
     if (!ends) {
       const reach = (list, pick, first) => list.reduce((a, b) => pick(a, b), first);
       ends = [Math.min(reach(points.x, Math.min, 0), reach(points.y, Math.min, 0)) - 0.3, Math.max(reach(points.x, Math.max, 0), reach(points.y, Math.max, 0)) + 0.3];
     }
-    shown = { points, t_s, t_q };
+    shown = { points, own, t_s: lines ? t_s : Infinity, t_q: lines ? t_q : Infinity };
     paint();
   }
 
@@ -66,13 +67,13 @@ const Scatter = (() => {
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.clearRect(0, 0, width, height);
     axes(width, height);
-    const { points, t_s, t_q } = shown;
+    const { points, own, t_s, t_q } = shown;
     let flagged = 0;
     pen.globalAlpha = 0.6;
     for (const inside of [false, true]) {
       pen.fillStyle = inside ? FLAGGED : NORMAL;
       for (let i = 0; i < points.x.length; i += 1) {
-        if ((points.p_s[i] >= t_s && points.p_q[i] >= t_q) !== inside) continue;
+        if ((own ? points.flag[i] : points.p_s[i] >= t_s && points.p_q[i] >= t_q) !== inside) continue;
         mark(across(points.x[i]), upward(points.y[i]), inside);
         flagged += inside;
       }
