@@ -15,9 +15,9 @@ import numpy as np
 from benchmarks._results import record, table
 from coad.data.layout import Layout
 from coad.learned.estimator import CoAD
-from coad.report.data import RowStore, Scored
 from coad.report.model_page import write_model_report
 from coad.workflows.recipe import Recipe
+from coad.workflows.scored import RowStore, Scored
 
 SHAPE = (2, 32)
 RECIPE = Recipe(Layout(s=("s1", "s2"), q=("q1", "q2"), time="t", window=32))
@@ -45,7 +45,8 @@ def scored(n: int, *, regimes: int = 0, seed: int = 0) -> Scored:
     return Scored(
         p_s=p_s,
         p_q=p_q,
-        flag=p_s * p_q > 0.5,
+        score=p_s * p_q,
+        flag=(p_s >= 0.5) & (p_q >= 0.5),
         s=s,
         q=q,
         s_names=("s1", "s2"),

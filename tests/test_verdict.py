@@ -14,7 +14,7 @@ import pytest
 import coad
 from coad import select_thresholds
 from coad.core import verdict
-from coad.core.verdict import FOUND, NO_COINCIDENCE, SHARED_REGIME, Suspicion, in_words, strictest
+from coad.core.verdict import FOUND, NO_COINCIDENCE, SHARED_REGIME, Suspicion, in_words
 
 rng = np.random.default_rng(0)
 NOISE = rng.normal(size=(2, 300))
@@ -59,12 +59,6 @@ def test_every_code_has_words_for_its_numbers(code):
 def test_an_unknown_code_is_refused():
     with pytest.raises(ValueError, match="unknown code"):
         Suspicion("hunch")
-
-
-def test_the_most_sceptical_look_counts():
-    assert strictest(FOUND, SHARED_REGIME, NO_COINCIDENCE) == NO_COINCIDENCE
-    assert strictest(FOUND, SHARED_REGIME) == SHARED_REGIME
-    assert strictest(FOUND, FOUND) == FOUND
 
 
 def test_no_sentence_of_ours_is_parsed():

@@ -18,7 +18,6 @@ __all__ = [
     "Suspicion",
     "in_words",
     "status_of",
-    "strictest",
 ]
 
 Status = Literal["found", "no coincidence", "shared regime suspected"]
@@ -94,14 +93,3 @@ def status_of(found: bool, rate: float, plausible: float, *, slow: bool = False)
     if not found:
         return NO_COINCIDENCE
     return SHARED_REGIME if slow or rate > plausible else FOUND
-
-
-def strictest(*statuses: str) -> Status:
-    """What several looks at one thing say together: the most sceptical of them.
-
-    >>> strictest("found", "shared regime suspected")
-    'shared regime suspected'
-    """
-    if NO_COINCIDENCE in statuses:
-        return NO_COINCIDENCE
-    return SHARED_REGIME if SHARED_REGIME in statuses else FOUND
