@@ -394,7 +394,7 @@ def test_what_is_chosen_survives_a_reload_and_can_be_saved_in_the_model(home, se
     until(page, "document.getElementById('verdict').textContent.startsWith('Not saved: p_s ≥ 0.9')")
     assert (page.inner_text("#n-events"), page.inner_text("#fbeta")) == tiles
     assert load_model(copy / "model")[0].rule_.thresholds == (0.5, 0.5), "nothing is saved by looking"
-    with page.expect_navigation():
+    with page.expect_event("load"):
         page.click("#save")
     until(page, "document.getElementById('said').textContent.includes('→ p_s ≥ 0.9')")
     until(page, "window.coad.verdicts > 0")

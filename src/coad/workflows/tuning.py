@@ -10,7 +10,6 @@ import numpy as np
 
 from coad._typing import IntArray
 from coad.core.rule import Rule
-from coad.events.kinds import Kinds, find_kinds
 from coad.exceptions import InputError
 from coad.workflows.evaluating import Judgement, judge
 from coad.workflows.recipe import Recipe
@@ -18,6 +17,7 @@ from coad.workflows.scored import Scored, read_scored, sampled
 from coad.workflows.scoring import Progress, Source
 
 if TYPE_CHECKING:
+    from coad.events.kinds import Kinds
     from coad.learned.estimator import CoAD
 
 __all__ = ["TuneReport", "event_kinds", "tune_files"]
@@ -99,6 +99,8 @@ def tune_files(
 
 def event_kinds(model: CoAD, scored: Scored) -> tuple[Kinds, IntArray] | None:
     """The kinds of the events and the pairs that were sorted; None if there are too few events."""
+    from coad.events.kinds import find_kinds  # which loads torch
+
     peaks = scored.events(scored.flag).peak
     if len(peaks) < FEWEST_EVENTS:
         return None
