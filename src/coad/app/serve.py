@@ -11,8 +11,6 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from coad.exceptions import CoadError, InputError
 
 if TYPE_CHECKING:
@@ -49,13 +47,9 @@ def get_ready() -> None:
 
 
 def _load() -> None:
+    """Load what nothing else loads: two threads that import one package at once find it half done."""
+    import fastapi  # noqa: F401
     import uvicorn  # noqa: F401
-
-    import coad.app.server  # noqa: F401
-    from coad.core.search import PairSearch
-
-    few = np.linspace(0.0, 1.0, 8)
-    PairSearch(few, few).maximise(beta=1.0, alpha=0.1)  # compiled code is read from its cache
 
 
 def serve(
