@@ -168,8 +168,8 @@ def assess(
                 (Suspicion("none_in_training", {"p_value": trained[1], "level": significance}),),
             )
         elif not flags.any():
-            code_ = "no_rare_mode" if rule.roles else "nothing_flagged"
-            status, suspicions = NO_COINCIDENCE, (Suspicion(code_),)
+            why = "no_rare_mode" if rule.roles else "nothing_flagged"
+            status, suspicions = NO_COINCIDENCE, (Suspicion(why),)
         elif p_value > significance or true <= 0:
             status, suspicions = NO_COINCIDENCE, (Suspicion("not_significant_here", {"p_value": p_value}),)
         elif not expects_regimes:
