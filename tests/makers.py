@@ -110,3 +110,44 @@ def slow_rows(n=1000, coefficient=0.9, width=4, *, seed=0):
     """(s, q): autoregressive columns in time order that have nothing in common."""
     noise = np.random.default_rng(seed).normal(size=(2, n + 500, width))
     return tuple(lfilter([1.0], [1.0, -coefficient], noise, axis=1)[:, 500:])
+
+
+class FakeFinding:
+    """One finding of :class:`FakeFindings`."""
+
+    def __init__(self, rows, flagged):
+        self.rows, self.flagged = np.asarray(rows, dtype=np.int64), flagged
+
+
+class FakeFindings:
+    """What ``coad.find`` returns, as far as measures by labels need it: a row is of finding k where s reads k.
+
+    ``flagged[k - 1]`` says whether finding k is flagged by default.
+    """
+
+    def __init__(self, s, flagged):
+        self.findings = {
+            k: FakeFinding(np.flatnonzero(first_column(s) == k), flag)
+            for k, flag in enumerate(flagged, start=1)
+        }
+        self.decisions = {}
+
+    def __len__(self):
+        return len(self.findings)
+
+    def __getitem__(self, number):
+        return self.findings[number]
+
+    def decide(self, number, decision):
+        assert decision in ("event", "normal", "ignore")
+        self.decisions[number] = decision
+        self.findings[number].flagged = decision == "event"
+
+    def predict(self, s, q=None):
+        return np.isin(first_column(s), [k for k, finding in self.findings.items() if finding.flagged])
+
+
+def first_column(s):
+    """The first column of an array, or of s in a Pairs."""
+    values = np.asarray(getattr(s, "s", s))
+    return values.reshape(len(values), -1)[:, 0]
