@@ -12,6 +12,7 @@ LONG = (
     "ablation",
     "digits",
     "explain",
+    "findings",
     "mnist",
     "mnist_paper",
     "mnist_separate",

@@ -1,4 +1,4 @@
-"""``coad bench``: the effect of a known regime, and a comparison with other methods."""
+"""``coad bench``: the effect of a known regime, a comparison with other methods, and findings after a few looks."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ from coad.cli._options import Missing, MissingOption
 from coad.cli._print import number, out, table
 from coad.exceptions import InputError
 from coad.research.commands._peers import compare, fail_on_errors, names_in, print_now, show_comparison
+from coad.research.commands._tables import bench_tables
 
 if TYPE_CHECKING:
     from coad.data import Layout
 
 _REGIMES = ("milling", "SKAB", "hydraulic")
+_TABLES = "tables"
 
 
 def bench(
     names: Annotated[
         str | None,
-        typer.Option("--data", help="Data sets, comma-separated, or files, which are read as one table."),
+        typer.Option(
+            "--data",
+            help="Data sets, comma-separated, or files, which are read as one table; "
+            "tables: findings on every .npz of the folder tables.",
+        ),
     ] = None,
     methods: Annotated[
         str | None, typer.Option(help="Compare methods: all, or names, comma-separated.")
@@ -49,7 +55,8 @@ def bench(
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     output: Annotated[Path, typer.Option("--out", help="The HTML page to write.")] = Path("coad-bench.html"),
 ) -> None:
-    """Plain against regime-aware CoAD on real data; with --methods or files, a comparison of methods.
+    """Plain against regime-aware CoAD on real data; with --methods or files, a comparison of methods;
+    with --data tables, what a few looks at findings are worth.
 
     A comparison also saves its results as Parquet and Markdown beside the page; an interrupted
     run resumes where it stopped.
@@ -60,10 +67,6 @@ def bench(
         raise InputError(f"--out names the HTML page: it must end in .html, not {output.name!r}")
     check_writable(output)
     wanted = names_in(names or "")
-    regimes = {name.lower() for name in _REGIMES}
-    if methods is None and not quick and all(name.lower() in regimes for name in wanted):
-        _bench_regimes(wanted or list(_REGIMES), folder, splits or 4, seed, output)
-        return
     columns = {
         "s": s,
         "q": q,
@@ -74,6 +77,15 @@ def bench(
         "window": window,
         "missing": missing.value,
     }
+    if _TABLES in wanted:
+        given = {**columns, "missing": missing is not Missing.error}
+        _only_tables(wanted, {"methods": methods, "splits": splits, "quick": quick, **given})
+        bench_tables(folder, seed, output)
+        return
+    regimes = {name.lower() for name in _REGIMES}
+    if methods is None and not quick and all(name.lower() in regimes for name in wanted):
+        _bench_regimes(wanted or list(_REGIMES), folder, splits or 4, seed, output)
+        return
     _bench_methods(
         wanted,
         names_in(methods or "all"),
@@ -84,6 +96,15 @@ def bench(
         seed=seed,
         output=output,
     )
+
+
+def _only_tables(wanted: list[str], others: dict[str, Any]) -> None:
+    """Refuse options without a meaning for the benchmark of findings, which has one split and peers of its own."""
+    if len(wanted) > 1:
+        raise InputError(f"--data {_TABLES} is a benchmark of its own; leave out the other data sets")
+    unused = [f"--{name}" for name, value in others.items() if value]
+    if unused:
+        raise InputError(f"--data {_TABLES} takes --folder, --seed and --out, not {', '.join(unused)}")
 
 
 def _bench_methods(
