@@ -110,3 +110,14 @@ def slow_rows(n=1000, coefficient=0.9, width=4, *, seed=0):
     """(s, q): autoregressive columns in time order that have nothing in common."""
     noise = np.random.default_rng(seed).normal(size=(2, n + 500, width))
     return tuple(lfilter([1.0], [1.0, -coefficient], noise, axis=1)[:, 500:])
+
+
+def correlated_noise(n, rho, seed, freedom=None):
+    """Two scores with a Gaussian copula (or a t-copula with so many degrees of freedom) and no event."""
+    rng = np.random.default_rng(seed)
+    s, other = rng.normal(size=(2, n))
+    q = rho * s + np.sqrt(1 - rho**2) * other
+    if freedom is not None:
+        scale = np.sqrt(rng.chisquare(freedom, n) / freedom)
+        return s / scale, q / scale
+    return s, q
