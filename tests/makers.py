@@ -151,3 +151,14 @@ def first_column(s):
     """The first column of an array, or of s in a Pairs."""
     values = np.asarray(getattr(s, "s", s))
     return values.reshape(len(values), -1)[:, 0]
+
+
+def correlated_noise(n, rho, seed, freedom=None):
+    """Two scores with a Gaussian copula (or a t-copula with so many degrees of freedom) and no event."""
+    rng = np.random.default_rng(seed)
+    s, other = rng.normal(size=(2, n))
+    q = rho * s + np.sqrt(1 - rho**2) * other
+    if freedom is not None:
+        scale = np.sqrt(rng.chisquare(freedom, n) / freedom)
+        return s / scale, q / scale
+    return s, q

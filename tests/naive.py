@@ -77,3 +77,37 @@ def best_value_by_table(score_s, score_q, *, beta, alpha, naive=False):
     if math.isinf(beta):
         return true.max() / alpha
     return ((1 + beta**2) * true / (joint[allowed] + alpha * beta**2)).max()
+
+
+def joint_exceedance(m_s, m_q, rho):
+    """C(m_s, m_q; ρ), by SciPy's bivariate normal distribution."""
+    from scipy.stats import multivariate_normal, norm
+
+    return multivariate_normal.cdf([norm.ppf(m_s), norm.ppf(m_q)], cov=[[1, rho], [rho, 1]])
+
+
+def correlated_chance_fraction(mu_s, mu_q, joint, rho):
+    """D with a Gaussian copula in the normal class: two equations for its margins, one solved within the other."""
+    from scipy.optimize import brentq
+
+    a, b = (mu_s - joint) / (1 - mu_q), (mu_q - joint) / (1 - mu_s)
+    if a <= 0 or b <= 0:
+        return 0.0
+
+    def margin_s(m_q):
+        return brentq(lambda m_s: m_s - a * (1 - m_q) - joint_exceedance(m_s, m_q, rho), 1e-12, 1 - 1e-9)
+
+    def off(m_q):
+        m_s = margin_s(m_q)
+        return m_q - b * (1 - m_s) - joint_exceedance(m_s, m_q, rho)
+
+    m_q = brentq(off, 1e-12, 1 - 1e-6)
+    return joint_exceedance(margin_s(m_q), m_q, rho)
+
+
+def drawn_null(score_s, score_q, rho, rng):
+    """Both scores with their own values, paired as a Gaussian copula without events would pair them."""
+    n = len(score_s)
+    z_s = rng.normal(size=n)
+    z_q = rho * z_s + math.sqrt(1 - rho**2) * rng.normal(size=n)
+    return np.sort(score_s)[z_s.argsort().argsort()], np.sort(score_q)[z_q.argsort().argsort()]

@@ -54,16 +54,24 @@ class ThresholdGrid:
         shuffled = np.lexsort((rng.random(self.n), code))
         return self._counts(self._flat_s[by_code], self._cell_q[shuffled])
 
+    def paired(self, rows_s: IntArray, rows_q: IntArray) -> IntArray:
+        """The counts if row ``rows_s[i]`` of s met row ``rows_q[i]`` of q, both of one stratum."""
+        return self._counts(self._flat_s[rows_s], self._cell_q[rows_q])
+
     def shifted(self, rng: np.random.Generator) -> IntArray:
         """The counts after one input is moved by a random time, cyclically within each stratum."""
+        return self.paired(*self.shifted_pairs(rng))
+
+    def shifted_pairs(self, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+        """The rows of s and of q that meet after such a move."""
         code, sizes = self.search.code, self.search.sizes
         if code is None:
-            return self._counts(self._flat_s, np.roll(self._cell_q, int(rng.integers(1, self.n))))
+            rows = np.arange(self.n)
+            return rows, np.roll(rows, int(rng.integers(1, self.n)))
         order = np.argsort(code, kind="stable")
         start = (np.cumsum(sizes) - sizes)[code[order]]
         lag = rng.integers(0, sizes)[code[order]]
-        source = order[start + (np.arange(self.n) - start + lag) % sizes[code[order]]]
-        return self._counts(self._flat_s[order], self._cell_q[source])
+        return order, order[start + (np.arange(self.n) - start + lag) % sizes[code[order]]]
 
     def rows_by_flags(self, best: Optimum, richest: Optimum) -> IntArray:
         """Rows per stratum by the flags of two pairs of thresholds: 8·s + 4·q of one, 2·s + q of the other."""
@@ -103,11 +111,11 @@ class ThresholdGrid:
         chance: FloatArray = chance_of(n, a, b, joint)
         return small_sample_chance(chance, joint, n) if self.corrected else chance
 
-    def evidence(self, joint: FloatArray) -> FloatArray:
-        """The largest evidence for joint rows beyond chance; the last two axes are the grid."""
+    def evidence(self, joint: FloatArray, expected: FloatArray | None = None) -> FloatArray:
+        """The largest evidence for joint rows beyond those expected; the last two axes are the grid."""
         if min(self.shape) == 0:
             return np.zeros(joint.shape[:-2])
-        expected = np.maximum(self.expected, 1e-300)
+        expected = np.maximum(self.expected if expected is None else expected, 1e-300)
         ratio = np.maximum(joint / expected, 1.0)
         gain = np.where(joint > expected, joint * np.log(ratio) - (joint - expected), 0.0)
         largest: FloatArray = gain.max(axis=(-2, -1))

@@ -33,6 +33,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
+import numpy as np
+
 from coad._typing import Numeric
 from coad.core.arrays import like, maximum, mean, minimum, ratio, warn_if, where
 from coad.core.moments import Moments, Value
@@ -162,7 +164,9 @@ def recall_hat(moments: Moments[Value], *, alpha: float, naive: bool = False, ca
     return fbeta_hat(moments, beta=math.inf, alpha=alpha, naive=naive, cap=cap)
 
 
-def chance_of(n: Numeric, s: Numeric, q: Numeric, joint: Numeric, *, naive: bool = False) -> Numeric:
+def chance_of(
+    n: Numeric, s: Numeric, q: Numeric, joint: Numeric, *, naive: bool = False, correlation: float = 0.0
+) -> Numeric:
     """D of one stratum (paper, eq. for D), in the unit of its arguments.
 
     Parameters
@@ -173,6 +177,8 @@ def chance_of(n: Numeric, s: Numeric, q: Numeric, joint: Numeric, *, naive: bool
         What s flags, what q flags, and what both flag.
     naive
         D_naive = s·q / n, as if the two inputs were wholly independent.
+    correlation
+        ρ of a Gaussian copula inside the normal class (:mod:`coad.core.copula`); not for torch tensors.
 
     Returns
     -------
@@ -185,7 +191,13 @@ def chance_of(n: Numeric, s: Numeric, q: Numeric, joint: Numeric, *, naive: bool
         return s * q / n
     quiet = (n - s) * (n - q)
     blind = quiet <= 0
-    return where(blind, joint, n * (s - joint) * (q - joint) / where(blind, 1.0, quiet))
+    chance = n * (s - joint) * (q - joint) / where(blind, 1.0, quiet)
+    if correlation > 0:
+        from coad.core.copula import lift_table, log_lift
+
+        only_s, only_q = (s - joint) / where(blind, 1.0, n - q), (q - joint) / where(blind, 1.0, n - s)
+        chance = chance * np.exp(log_lift(only_s, only_q, lift_table(float(correlation))))
+    return where(blind, joint, chance)
 
 
 def small_sample_chance(chance: Numeric, joint: Numeric, n: Numeric) -> Numeric:
