@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time the names l
     from coad.core.rule import Rule
     from coad.data.pairs import Pairs
     from coad.data.read import pairs_from_frame, read_pairs
+    from coad.findings.estimator import Findings, find
+    from coad.findings.finding import Finding
     from coad.learned.estimator import CoAD
     from coad.learned.net_spec import NetSpec
     from coad.learned.objective import CoincidenceLoss
@@ -37,6 +39,8 @@ _HOME = {
     "CoincidenceThreshold": "coad.thresholds.detector",
     "Detector": "coad.core.protocol",
     "Evaluation": "coad.core.assessment",
+    "Finding": "coad.findings.finding",
+    "Findings": "coad.findings.estimator",
     "Moments": "coad.core.moments",
     "NetSpec": "coad.learned.net_spec",
     "Pairs": "coad.data.pairs",
@@ -44,6 +48,7 @@ _HOME = {
     "ThresholdResult": "coad.thresholds.selection",
     "beta_scan": "coad.thresholds.curves",
     "fbeta_hat": "coad.core.metric",
+    "find": "coad.findings.estimator",
     "load": "coad.workflows.model_folder",
     "pairs_from_frame": "coad.data.read",
     "precision_hat": "coad.core.metric",
@@ -59,6 +64,8 @@ __all__ = [
     "CoincidenceThreshold",
     "Detector",
     "Evaluation",
+    "Finding",
+    "Findings",
     "Moments",
     "NetSpec",
     "Pairs",
@@ -67,6 +74,7 @@ __all__ = [
     "__version__",
     "beta_scan",
     "fbeta_hat",
+    "find",
     "load",
     "pairs_from_frame",
     "precision_hat",

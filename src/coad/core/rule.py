@@ -57,6 +57,9 @@ class Rule:
         Kinds of events that are not flagged.
     roles
         For a catalogue: the role of each mode. Rows of rare modes are flagged.
+    findings
+        For findings: what each is, ``"flagged"`` or ``"listed"`` by default, ``"event"``, ``"normal"`` or ``"ignore"`` if
+        a person decided so. Rows of flagged findings and of events are flagged.
 
     >>> rule = Rule(beta=1.0, alpha=0.1)
     >>> rule.flags(np.array([0.9, 0.6]), np.array([0.7, 0.4]))
@@ -71,6 +74,7 @@ class Rule:
     background: Literal["all rows", "context"] = "all rows"
     dismissed: tuple[Any, ...] = ()
     roles: Mapping[int, str] = field(default_factory=dict, hash=False)
+    findings: Mapping[int, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         check_beta(self.beta)
@@ -94,7 +98,7 @@ class Rule:
         With two thresholds these are the flags of each input. A threshold of the product, and the modes of a
         catalogue, decide for both inputs together; then they are the confidences.
         """
-        if self.product is not None or self.roles:
+        if self.product is not None or self.roles or self.findings:
             return p_s, p_q
         return p_s >= self.thresholds[0], p_q >= self.thresholds[1]
 
@@ -103,6 +107,9 @@ class Rule:
         if self.roles:
             rare = sorted(mode for mode, role in self.roles.items() if role == "rare")
             return f"rows of the rare modes ({', '.join(map(str, rare)) or 'there are none'})"
+        if self.findings:
+            flagged = [k for k, what in self.findings.items() if what in ("flagged", "event")]
+            return f"rows of the flagged findings ({', '.join(map(str, flagged)) or 'there are none'})"
         if self.product is not None:
             text = f"p_s·p_q ≥ {self.product:.4g}"
         elif math.inf in self.thresholds:
@@ -120,7 +127,7 @@ class Rule:
         'p_s ≥ 0.5 and p_q ≥ 0.5 → p_s ≥ 0.9 and p_q ≥ 0.8; β 1 → 0.5'
         """
         parts = []
-        parts_of = ("thresholds", "product", "dismissed", "roles")
+        parts_of = ("thresholds", "product", "dismissed", "roles", "findings")
         if any(getattr(self, name) != getattr(new, name) for name in parts_of):
             parts.append(f"{self.words()} → {new.words()}")
         for name, old, value in (("β", self.beta, new.beta), ("α", self.alpha, new.alpha)):
@@ -139,4 +146,5 @@ class Rule:
             "background": self.background,
             "dismissed": [one.to_dict() for one in self.dismissed],
             "roles": {str(mode): role for mode, role in self.roles.items()},
+            "findings": {str(number): what for number, what in self.findings.items()},
         }

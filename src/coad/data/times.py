@@ -323,3 +323,14 @@ def _is_stamp(pc: Any, pa: Any, word: str, kind: Any) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def time_text(value: Any) -> str:
+    """A time as text: an instant to the millisecond, or a plain number.
+
+    >>> time_text(np.datetime64("2020-03-09T10:14:33.250000000"))
+    '2020-03-09 10:14:33.250'
+    """
+    if isinstance(value, np.datetime64):
+        return str(value.astype("datetime64[ms]")).replace("T", " ")
+    return f"{float(value):.6g}" if abs(float(value)) < 1e6 else f"{float(value):.3f}"

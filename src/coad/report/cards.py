@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from coad._typing import IntArray
+from coad.data.times import time_text
 from coad.events.runs import Events, event_spans, find_events
 from coad.report.drawings import NormalRows, draw, shape_kind
 from coad.report.study import Study
-from coad.workflows.scored import Scored, time_text
+from coad.workflows.scored import Scored
 
 __all__ = ["card", "one_sided", "pair_facts", "pair_title", "strongest"]
 

@@ -12,6 +12,7 @@ import numpy as np
 from coad import __version__
 from coad.core.labels import label_scores
 from coad.core.verdict import NO_COINCIDENCE, SHARED_REGIME
+from coad.data.times import time_text
 from coad.events.runs import event_spans
 from coad.report import model_figures as figures
 from coad.report.cards import card, one_sided, pair_facts, pair_title, strongest
@@ -23,7 +24,7 @@ from coad.report.page import Section, write_page
 from coad.report.study import Study
 from coad.report.words import alpha_source, p_text, percent, tone, verdict
 from coad.workflows.recipe import Recipe
-from coad.workflows.scored import Scored, time_text
+from coad.workflows.scored import Scored
 from coad.workflows.scoring import Source
 
 if TYPE_CHECKING:

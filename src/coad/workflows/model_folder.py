@@ -17,6 +17,7 @@ from coad.exceptions import CoadError, FileError, InputError
 from coad.workflows.recipe import Recipe
 
 if TYPE_CHECKING:
+    from coad.findings.estimator import Findings
     from coad.learned.estimator import CoAD
     from coad.modes.estimator import CoincidenceModes
     from coad.thresholds.detector import CoincidenceThreshold
@@ -27,7 +28,7 @@ _MODEL, _LAYOUT = "model.json", "layout.json"
 _LARGEST_ROW = 10**8  # values in one row of an input; more is not a row
 
 
-def load(folder: str | Path, nets: Any = None) -> CoAD | CoincidenceModes | CoincidenceThreshold:
+def load(folder: str | Path, nets: Any = None) -> CoAD | CoincidenceModes | CoincidenceThreshold | Findings:
     """Read a model that ``save`` wrote.
 
     Parameters
@@ -39,7 +40,7 @@ def load(folder: str | Path, nets: Any = None) -> CoAD | CoincidenceModes | Coin
 
     Returns
     -------
-    CoAD, CoincidenceModes or CoincidenceThreshold
+    CoAD, CoincidenceModes, CoincidenceThreshold or Findings
 
     >>> load("no such folder")
     Traceback (most recent call last):
@@ -55,6 +56,13 @@ def load(folder: str | Path, nets: Any = None) -> CoAD | CoincidenceModes | Coin
             from coad.thresholds.detector import CoincidenceThreshold
 
             return CoincidenceThreshold.from_facts(stored.facts, stored.tensors)
+        if stored.facts.get("kind") == "findings":
+            from coad.findings.estimator import Findings
+
+            found = Findings.from_facts(stored.facts, stored.tensors)
+            _try_out(found)
+            found.layout_ = stored.layout
+            return found
         from coad.events.kinds import KindModel
         from coad.learned.estimator import CoAD
         from coad.learned.training.model import as_tensors
@@ -84,7 +92,7 @@ def load(folder: str | Path, nets: Any = None) -> CoAD | CoincidenceModes | Coin
     return model
 
 
-def _try_out(model: CoAD | CoincidenceModes) -> None:
+def _try_out(model: CoAD | CoincidenceModes | Findings) -> None:
     """Score two rows, so that values of the wrong type or size are noticed here and not in the middle of a file."""
     shapes = model.shape_s_, model.shape_q_
     if max(math.prod(shape) for shape in shapes) > _LARGEST_ROW:

@@ -17,6 +17,7 @@ from coad._typing import BoolArray, FloatArray, IntArray
 from coad.core.assessment import RowScores
 from coad.core.runs import RowOrder
 from coad.data.build import regime_names
+from coad.data.times import time_text
 from coad.events.runs import Events, find_events
 from coad.exceptions import FileError, InputError
 from coad.workflows.recipe import Recipe
@@ -32,7 +33,7 @@ from coad.workflows.scoring import (
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
 
-__all__ = ["RowStore", "Scored", "read_scored", "sampled", "time_text"]
+__all__ = ["RowStore", "Scored", "read_scored", "sampled"]
 
 #: Inputs of more bytes than this go to a temporary file.
 _IN_MEMORY = 600_000_000
@@ -209,17 +210,6 @@ _PER_PAIR = (
     "code",
     "run",
 )
-
-
-def time_text(value: Any) -> str:
-    """A time as text: an instant to the millisecond, or a plain number.
-
-    >>> time_text(np.datetime64("2020-03-09T10:14:33.250000000"))
-    '2020-03-09 10:14:33.250'
-    """
-    if isinstance(value, np.datetime64):
-        return str(value.astype("datetime64[ms]")).replace("T", " ")
-    return f"{float(value):.6g}" if abs(float(value)) < 1e6 else f"{float(value):.3f}"
 
 
 def sampled(places: NDArray[Any], most: int) -> NDArray[Any]:

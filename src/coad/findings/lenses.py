@@ -1,0 +1,38 @@
+"""The lenses by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from coad.exceptions import InputError
+from coad.findings.candidates import Lens
+from coad.findings.clusters import ClusterLens
+from coad.findings.mode_lens import ModeLens
+from coad.findings.tails import TailLens
+
+__all__ = ["DEFAULT", "LENSES", "made"]
+
+#: Name → class.
+LENSES: dict[str, Any] = {
+    "clusters": ClusterLens,
+    "tails": TailLens,
+    "modes": ModeLens,
+}
+#: What is looked with, unless told otherwise.
+DEFAULT = ("clusters", "tails", "modes")
+
+
+def made(names: Sequence[str]) -> list[Lens]:
+    """New lenses of these names.
+
+    >>> [lens.name for lens in made(["tails"])]
+    ['tails']
+    """
+    names = [names] if isinstance(names, str) else list(names)
+    for name in names:
+        if name not in LENSES:
+            raise InputError(f"there is no lens {name!r}; there are {', '.join(LENSES)}")
+    if not names:
+        raise InputError(f"name at least one lens of {', '.join(LENSES)}")
+    return [LENSES[name]() for name in dict.fromkeys(names)]

@@ -1,0 +1,126 @@
+"""The list of findings, and what a person decides about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Self
+
+import numpy as np
+
+from coad._typing import BoolArray, IntArray
+from coad.core.validation import LEVEL
+from coad.exceptions import InputError, NotFittedError
+from coad.findings.finding import Decision, Finding, FindingTable
+
+__all__ = ["FindingList"]
+
+
+class FindingList:
+    """Findings by number, with decisions: what :class:`~coad.Findings` is besides a detector."""
+
+    findings_: tuple[Finding, ...]
+    n_rows_: int
+    p_value_: float
+
+    @property
+    def table(self) -> FindingTable:
+        """The findings: those that nobody decided about in their order, then the decided ones."""
+        self._check_fitted()
+        return FindingTable(sorted(self.findings_, key=lambda one: one.decision is not None))
+
+    def __len__(self) -> int:
+        self._check_fitted()
+        return len(self.findings_)
+
+    def __getitem__(self, number: int) -> Finding:
+        """The finding of this number, from 1."""
+        self._check_fitted()
+        if (
+            isinstance(number, bool)
+            or not isinstance(number, (int, np.integer))
+            or not 1 <= number <= len(self)
+        ):
+            have = f"they are numbered from 1 to {len(self)}" if len(self) else "there are none"
+            raise InputError(f"there is no finding {number!r}: {have}")
+        return self.findings_[int(number) - 1]
+
+    def __iter__(self) -> Iterator[Finding]:
+        self._check_fitted()
+        return iter(self.findings_)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __str__(self) -> str:
+        if not hasattr(self, "findings_"):
+            return str(super().__repr__())
+        return f"{self.headline}\n{self.table}"
+
+    @property
+    def headline(self) -> str:
+        """What was found, in a sentence."""
+        self._check_fitted()
+        flagged = [one for one in self if one.flagged]
+        if flagged:
+            rows = len(np.unique(np.concatenate([one.rows for one in flagged])))
+            return (
+                f"{_count(len(flagged), 'finding')} of {len(self)} flagged, {rows:,} of {self.n_rows_:,} rows"
+            )
+        if any(one.decision is not None for one in self):
+            return f"nothing is flagged; {_count(len(self), 'finding')} in all"
+        if self.p_value_ > LEVEL:
+            return (
+                "nothing is flagged: what is odd in both inputs is not more than chance explains "
+                f"(p = {self.p_value_:.2g})"
+            )
+        return "nothing is flagged: no finding is rare and odd in both inputs; look at the first ones, and decide"
+
+    def decide(self, number: int, decision: Decision | None) -> Self:
+        """Say what a finding is.
+
+        Parameters
+        ----------
+        number
+            Its number.
+        decision
+            ``"event"``: its rows are flagged. ``"normal"``: they are not. ``"ignore"``: they are not, and figures leave
+            them out. None takes a decision back.
+
+        Returns
+        -------
+        Findings
+            Itself.
+        """
+        changed = self[number].decided(decision)
+        self.findings_ = tuple(changed if one.number == changed.number else one for one in self.findings_)
+        return self
+
+    def _decided(self, member: BoolArray) -> tuple[BoolArray, IntArray, BoolArray]:
+        """Flag, deciding finding and whether it is ignored, of rows that belong to findings as ``member`` says.
+
+        What a person decided comes first, the smallest finding before larger ones; then flagged findings, then others,
+        each in their order. The first one that a row belongs to decides.
+        """
+        flag = np.zeros(len(member), dtype=bool)
+        ignored = np.zeros(len(member), dtype=bool)
+        finding = np.full(len(member), -1, dtype=np.int64)
+        first = sorted(
+            self.findings_,
+            key=lambda one: (
+                one.decision is None,
+                one.n_rows if one.decision else not one.flagged,
+                one.number,
+            ),
+        )
+        for one in reversed(first):
+            own = member[:, one.number - 1]
+            flag[own], ignored[own], finding[own] = one.flagged, one.decision == "ignore", one.number
+        return flag, finding, ignored
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "findings_"):
+            raise NotFittedError("these Findings are not fitted yet; call fit(s, q), or coad.find(s, q)")
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'s'[: n != 1]}"
