@@ -12,6 +12,7 @@ from coad.core.runs import RowOrder
 from coad.exceptions import CoadWarning, NoCoincidenceWarning
 from coad.learned.training.null import NullMaximum, chance_of
 from coad.learned.training.split import correlation_length, hold_out
+from coad.modes.plan import Task, folds, split_groups, training_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::coad.exceptions.CoadWarning")
 
@@ -29,12 +30,25 @@ def test_networks_find_nothing_in_inputs_that_drift_apart(coefficient):
     assert quick(ordered=False).fit(*slow_rows(1000, 0.9)).status_ == "found"
 
 
-def test_events_in_inputs_that_drift_are_found():
+#: Ten groups of n rows in time order: pieces that follow each other, and groups that take turns row by row.
+GROUPS = {"pieces": lambda n: np.arange(n) * 10 // n, "turns": lambda n: np.arange(n) % 10}
+
+
+@pytest.mark.parametrize(("kind", "coefficient", "seeds"), [("pieces", 0.99, (0, 6)), ("turns", 0.9, (0, 1))])
+def test_groups_of_inputs_that_drift_apart_show_nothing(kind, coefficient, seeds):
+    for seed in seeds:  # of pieces, seed 6 came out as found when single groups were held out
+        s, q = slow_rows(1000, coefficient, seed=seed)
+        assert quick(split="group").fit(s, q, group=GROUPS[kind](1000)).status_ != "found"
+
+
+@pytest.mark.parametrize("kind", [None, "pieces", "turns"])
+def test_events_in_inputs_that_drift_are_found(kind):
     s, q = slow_rows(2000, 0.9)
     event = np.random.default_rng(0).random(2000) < 0.06
     s[event] += 12
     q[event] -= 12
-    model = quick().fit(s, q)
+    grouped = {} if kind is None else {"group": GROUPS[kind](2000)}
+    model = quick(split="group" if grouped else "random").fit(s, q, **grouped)
     assert model.status_ == "found"
     assert model.predict(s, q)[event].mean() > 0.8
 
@@ -48,6 +62,63 @@ def test_stretches_of_rows_that_are_alike_are_held_out_with_a_gap():
     assert np.count_nonzero(np.diff(held) > 1) < 600 / memory
     assert np.abs(train[:, None] - held).min() > memory
     assert len(train) > 2000
+
+
+def test_groups_of_rows_that_are_alike_are_held_out_with_a_gap():
+    group = GROUPS["pieces"](1000)[::-1]  # labels say nothing about the order in time
+    rng = np.random.default_rng(0)
+    for memory, gap in ((10, 10), (70, 70), (500, 100)):
+        train, held = hold_out(1000, 0.2, "group", group, rng, memory=memory)
+        assert set(group[train]).isdisjoint(group[held])
+        assert np.abs(train[:, None] - held).min() == gap + 1
+        if memory > 25:  # a stretch of four memories is longer than a group
+            assert np.ptp(held) == len(held) - 1 == 199
+        assert len(train) >= 600
+    train, held = hold_out(1000, 0.2, "group", GROUPS["turns"](1000), rng, memory=70)
+    assert set(train % 10).isdisjoint(held % 10)
+    assert np.abs(train[:, None] - held).min() > 70
+    assert min(len(train), len(held)) >= 100
+    # Without memory, groups are taken one by one, and all other rows are trained on.
+    train, held = hold_out(1000, 0.2, "group", group, rng)
+    assert len(train) + len(held) == 1000
+
+
+def test_groups_of_any_size_leave_rows_to_train_on_and_to_validate():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        n, count = int(rng.integers(50, 300)), int(rng.integers(2, 12))
+        turns = np.arange(n) // int(rng.integers(1, 40)) % count
+        mixed = np.append([0, 1], np.minimum(rng.integers(count, size=n - 2), rng.integers(1, count)))
+        for group in (np.sort(mixed), mixed, turns):
+            if len(np.unique(group)) < 2:
+                continue
+            how_much, memory = float(rng.uniform(0.05, 0.95)), int(rng.integers(1, 400))
+            train, held = hold_out(n, how_much, "group", group, rng, memory=memory)
+            assert len(train)
+            assert len(held)
+            assert set(group[train]).isdisjoint(group[held])
+
+
+def test_modes_hold_groups_of_rows_that_are_alike_out_with_a_gap():
+    s, q = slow_rows(2000, 0.97)
+    model = CoincidenceModes(n_starts=2)
+    pieces, turns = np.arange(2000) // 10, np.arange(2000) % 10
+    group, memory = split_groups(model, s, q, None, pieces, None)
+    assert memory == correlation_length(s, q) > 10
+    assert all(len(np.unique(group[pieces == one])) == 1 for one in np.unique(pieces))
+    assert 4 <= len(np.unique(group)) <= 2000 / (3 * memory)
+    fold = folds(2000, 2, group, np.random.default_rng(0))
+    used = training_rows(fold, 2, Task(model, 8, 2000, group, None, memory))
+    for member in range(2):
+        train, held = np.flatnonzero(used[member]), np.flatnonzero(fold == member)
+        assert np.abs(train[:, None] - held).min() == memory + 1
+    with pytest.warns(CoadWarning, match="groups take turns, but inputs stay alike for"):
+        assert (np.diff(split_groups(model, s, q, None, turns, None)[0]) >= 0).all()
+    # Given groups stay as they are if they are too few to be joined, and where rows are independent.
+    uneven = np.repeat([0, 1, 2], [1900, 50, 50])
+    assert np.array_equal(split_groups(CoincidenceModes(n_starts=3), s, q, None, uneven, None)[0], uneven)
+    s, q, _ = event_rows(2000)
+    assert split_groups(model, s, q, None, turns, None)[0] is turns
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -177,3 +248,11 @@ def test_modes_find_nothing_in_inputs_that_drift_apart():
     for seed in range(3):
         s, q = slow_rows(1000, 0.97, seed=seed)
         assert CoincidenceModes(n_starts=3, steps=80, random_state=seed).fit(s, q).status_ == "no coincidence"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["pieces", "turns"])
+def test_modes_find_nothing_in_groups_of_inputs_that_drift_apart(kind):
+    s, q = slow_rows(2000, 0.97)
+    det = CoincidenceModes(n_starts=3, steps=80, random_state=0).fit(s, q, group=GROUPS[kind](2000))
+    assert det.status_ == "no coincidence"

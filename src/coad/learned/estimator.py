@@ -47,7 +47,7 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
     validation, split : float, {"random", "group", "time"}
         The fraction of rows held out for validation, and which: random rows (stretches of rows where
         neighbouring rows are alike), whole groups (rows with the same ``group`` are kept in one split), or
-        the latest rows.
+        the latest rows. Where neighbouring rows are alike, rows next to those held out are not used.
     ordered : bool
         Whether the rows are in time order (of ``time``, if given). Slow inputs that have nothing in common drift
         together now and then, so what is found must also exceed what one input shows when it is moved in time.
@@ -185,8 +185,8 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
             The operating regime of each row. Coincidence is measured, and the inputs are scaled, within each
             regime; regimes that are not in the training rows are scaled with the pooled mean and deviation.
         group
-            Run or batch of each row, for ``split="group"``. Groups are taken to be independent of each other: pieces
-            of one slow series are not.
+            Run or batch of each row, for ``split="group"``. Groups may be pieces of one slow series: where neighbouring
+            rows are alike, groups that follow each other are held out together, with a gap on both sides.
         time
             Time of each row; without it, rows are taken to be in time order.
 

@@ -162,7 +162,9 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         context : array, optional
             A known regime of each row: inputs are scaled, and coincidence is measured, within it.
         group : array, optional
-            Run or batch of each row; rows that share it are held out together.
+            Run or batch of each row; rows that share it are held out together. Where neighbouring rows are alike,
+            groups that follow each other are too, because they may be pieces of one slow series; if such groups take
+            turns, stretches of time are held out instead, with a warning.
         time : array, optional
             Time of each row; a small mode that occurs in few stretches of time is called rare.
 
@@ -184,9 +186,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         warn_of_copies(rows_s, rows_q)
         self.random_state_ = seed_of(self.random_state)
         rng = np.random.default_rng(self.random_state_)
-        memory = 0
-        if group is None:
-            group, memory = split_groups(self, rows_s, rows_q, labels, time)
+        group, memory = split_groups(self, rows_s, rows_q, labels, group, time)
         self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
         self.contexts_ = None if labels is None else np.unique(labels).tolist()
         self.residuals_: ResidualModel | None

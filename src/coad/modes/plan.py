@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import maximum_filter1d
 
 from coad._typing import ArrayLike, BoolArray, IntArray
-from coad.exceptions import InputError
+from coad.exceptions import CoadWarning, InputError
 from coad.learned.net_spec import Conv, NetSpec, default_spec
 from coad.learned.training.configure import blueprints_for
 from coad.learned.training.inputs import warn_of_repeated_readings
 from coad.learned.training.model import Blueprint
-from coad.learned.training.split import correlation_length, in_time_order, new_rows
+from coad.learned.training.split import (
+    correlation_length,
+    in_time_order,
+    join_groups,
+    new_rows,
+    widened,
+)
 from coad.modes.coordinates import MappedRows, nearest_neighbours
 from coad.modes.training import Plan
 
@@ -84,26 +90,46 @@ def split_groups(
     rows_s: NDArray[Any],
     rows_q: NDArray[Any],
     labels: NDArray[Any] | None,
+    given: NDArray[Any] | None,
     time: Any,
-) -> tuple[IntArray | None, int]:
+) -> tuple[NDArray[Any] | None, int]:
     """The rows that splits must not tear apart, None if each is by itself, and the number of rows that stay alike.
 
-    These are the rows of one reading, or stretches of time that are longer than the inputs stay alike.
+    These are the ``given`` groups, the rows of one reading, or stretches of time that are longer than the inputs stay
+    alike. Given groups may be pieces of one slow series: those that follow each other are joined to such stretches. If
+    they take turns, rows of other groups are next to every row, so stretches of time take their place.
     """
-    group: IntArray | None = None
+    n, group = len(rows_s), given
     memory = 0
-    if (new := new_rows(rows_s, rows_q)) is not None:
+    if given is None and (new := new_rows(rows_s, rows_q)) is not None:
         warn_of_repeated_readings(new, "the rows of one reading are kept in one split", least=100)
         group = np.cumsum(new, dtype=np.int64)
     if model.ordered:
-        n = len(rows_s)
         code = None if labels is None else np.unique(labels, return_inverse=True)[1]
         order = in_time_order(np.arange(n), time)
         memory = correlation_length(rows_s, rows_q, order, code)
         if memory:
-            group = np.empty(n, dtype=np.int64)
-            group[order] = np.arange(n) * max(2 * max(2, model.n_starts), n // (_STRETCH * memory)) // n
+            stretches = max(2 * max(2, model.n_starts), n // (_STRETCH * memory))
+            joined = np.empty(n, dtype=np.int64)
+            joined[order] = np.arange(n) * stretches // n
+            if given is not None and _take_turns(given[order]):
+                warnings.warn(
+                    f"groups take turns, but inputs stay alike for {memory:,} rows: stretches of time are held out instead "
+                    "of groups; if rows are in no order, say so (ordered=False, --unordered)",
+                    CoadWarning,
+                    stacklevel=3,
+                )
+            elif given is not None:
+                joined[order] = join_groups(given[order], n / stretches)
+                if len(np.unique(joined)) < max(2, model.n_starts):  # too few for folds()
+                    joined = given
+            group = joined
     return group, memory
+
+
+def _take_turns(group: NDArray[Any]) -> bool:
+    """Whether groups come back after others, for rows in time order."""
+    return bool(np.count_nonzero(group[1:] != group[:-1]) >= len(np.unique(group)))
 
 
 def training_rows(fold: IntArray, members: int, task: Task) -> BoolArray:
@@ -112,7 +138,7 @@ def training_rows(fold: IntArray, members: int, task: Task) -> BoolArray:
     if task.memory:
         order = in_time_order(np.arange(len(fold)), task.time)
         gap = min(task.memory, len(fold) // (2 * len(np.unique(np.asarray(task.group)))))
-        held[:, order] = maximum_filter1d(held[:, order].view(np.uint8), 2 * gap + 1).astype(bool)
+        held[:, order] = widened(held[:, order], gap)
     return np.asarray(~held)
 
 

@@ -2,7 +2,8 @@
 
 Rows are taken to be in time order. Where neighbouring rows are alike in both inputs, a network recognises a held-out
 row by its neighbours in training, and "validates" what it has memorised. So stretches of rows are held out, which are
-longer than the inputs remember, with a gap on both sides.
+longer than the inputs remember, with a gap on both sides. Groups may be pieces of one slow series too: consecutive ones
+are then held out together, with the same gap.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import maximum_filter1d
 
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from coad.core.runs import find_runs
 from coad.exceptions import InputError
 from coad.learned.training.inputs import as_groups, as_times
 
-__all__ = ["Split", "correlation_length", "hold_out", "in_time_order", "new_rows"]
+__all__ = ["Split", "correlation_length", "hold_out", "in_time_order", "join_groups", "new_rows", "widened"]
 
 Split = Literal["random", "group", "time"]
 
@@ -51,7 +54,7 @@ def hold_out(
         Number of rows, and the fraction to hold out.
     how
         "random": rows, or stretches of rows if they have a ``memory``; "group": rows with the same group are kept in one
-        split; "time": the latest rows are held out.
+        split, and with a ``memory`` groups that follow each other are held out together; "time": the latest rows are held out.
     labels
         The group or the time of each row; without times, rows are taken in order.
     rng
@@ -76,7 +79,7 @@ def hold_out(
         return among[train], among[kept]
     wanted = max(1, round(n * fraction))
     if how == "random" and memory:
-        stretches = max(1, round(wanted / (_STRETCH * memory)))
+        stretches = _stretches(wanted, memory)
         period, length = n / stretches, wanted / stretches
         gap = min(memory, _WIDEST_GAP * period, (period - length) / 4)
         place = (np.arange(n) + rng.integers(n)) % period
@@ -91,15 +94,70 @@ def hold_out(
     else:
         if known is None:
             raise InputError("split='group' needs group=: the label of each row's group")
-        values, code, size = np.unique(known, return_inverse=True, return_counts=True)
-        if len(values) < 2:
-            raise InputError("split='group' needs at least two groups")
-        order = rng.permutation(len(values))
-        count = int(np.searchsorted(np.cumsum(size[order]), wanted)) + 1
-        held = np.flatnonzero(np.isin(code, order[: min(count, len(values) - 1)]))
+        return _hold_out_groups(known, wanted, memory, rng)
     mask = np.zeros(n, dtype=bool)
     mask[held] = True
     return np.flatnonzero(~mask), np.flatnonzero(mask)
+
+
+def _stretches(wanted: int, memory: int) -> int:
+    """The number of stretches that so many held-out rows are in."""
+    return max(1, round(wanted / (_STRETCH * memory)))
+
+
+def _hold_out_groups(
+    group: NDArray[Any], wanted: int, memory: int, rng: np.random.Generator
+) -> tuple[IntArray, IntArray]:
+    """Hold out random groups of at least so many rows; rows are in time order if they have a ``memory``."""
+    n = len(group)
+    code, size = np.unique(group, return_inverse=True, return_counts=True)[1:]
+    if len(size) < 2:
+        raise InputError("split='group' needs at least two groups")
+    if (
+        memory
+    ):  # two blocks at least: the middles of the first and of the last group are half of the rows apart
+        code = join_groups(code, min(wanted / _stretches(wanted, memory), n / 2))
+        size = np.bincount(code)
+    order = rng.permutation(len(size))
+    count = min(int(np.searchsorted(np.cumsum(size[order]), wanted)) + 1, len(size) - 1)
+    held = np.isin(code, order[:count])
+    train = ~held
+    if memory:
+        runs = len(find_runs(held).first)
+        if runs <= count:
+            gap = min(memory, _WIDEST_GAP * n / runs, np.count_nonzero(train) / (4 * runs))
+            train = ~widened(held, int(gap))
+        else:
+            # Groups take turns, so rows of others are next to all that is held out: train on the others in one half of
+            # the time, and validate on the groups held out in the other half.
+            early = np.arange(n) < n // 2
+            gap = min(memory, round(_WIDEST_GAP * n))
+            options = [(train & ~widened(half, gap), held & half) for half in (early, ~early)]
+            train, held = max(options, key=lambda parts: min(map(np.count_nonzero, parts)))
+    return np.flatnonzero(train), np.flatnonzero(held)
+
+
+def join_groups(group: NDArray[Any], length: float) -> IntArray:
+    """The block of each row, of rows in time order: groups that follow each other are joined to about ``length`` rows.
+
+    >>> join_groups(np.array([7, 7, 5, 5, 6, 6, 8, 8]), 4).tolist()
+    [0, 0, 0, 0, 1, 1, 1, 1]
+    """
+    code, size = np.unique(group, return_inverse=True, return_counts=True)[1:]
+    order = np.argsort(np.bincount(code, np.arange(len(code))) / size)  # by the mean place of their rows
+    middle = np.empty(len(size))
+    middle[order] = np.cumsum(size[order]) - size[order] / 2
+    return np.unique((middle // length)[code], return_inverse=True)[1]
+
+
+def widened(mask: BoolArray, gap: int) -> BoolArray:
+    """The rows of a mask (the last axis), and so many rows on both sides of them.
+
+    >>> widened(np.array([False, False, False, True, False]), 1).astype(int).tolist()
+    [0, 0, 1, 1, 1]
+    """
+    wide = maximum_filter1d(mask.astype(np.uint8), 2 * gap + 1, mode="constant")
+    return np.asarray(wide, dtype=np.bool_)
 
 
 def in_time_order(rows: IntArray, time: NDArray[Any] | None) -> IntArray:
