@@ -9,7 +9,19 @@ import typer
 
 from coad import __version__
 from coad._extras import missing_package
-from coad.cli import evaluate, explore, fit, modes, report, role, score, thresholds, tune
+from coad.cli import (
+    decide,
+    evaluate,
+    explore,
+    find,
+    fit,
+    modes,
+    report,
+    role,
+    score,
+    thresholds,
+    tune,
+)
 from coad.cli._print import out
 from coad.exceptions import CoadError
 from coad.research.commands import bench, demo, reproduce
@@ -21,6 +33,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("find")(find.find)
+app.command("decide")(decide.decide)
 app.command("thresholds")(thresholds.thresholds)
 app.command("fit")(fit.fit)
 app.command("modes")(modes.modes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Self
 
@@ -62,7 +63,7 @@ class FindingList:
         self._check_fitted()
         flagged = [one for one in self if one.flagged]
         if flagged:
-            rows = len(np.unique(np.concatenate([one.rows for one in flagged])))
+            rows = int(self._flags_of_fit().sum())
             return (
                 f"{_count(len(flagged), 'finding')} of {len(self)} flagged, {rows:,} of {self.n_rows_:,} rows"
             )
@@ -94,6 +95,16 @@ class FindingList:
         changed = self[number].decided(decision)
         self.findings_ = tuple(changed if one.number == changed.number else one for one in self.findings_)
         return self
+
+    def copy(self) -> Self:
+        """A copy with decisions of its own."""
+        return copy.copy(self)
+
+    def _flags_of_fit(self) -> BoolArray:
+        member = np.zeros((self.n_rows_, len(self)), dtype=bool)
+        for one in self:
+            member[one.rows, one.number - 1] = True
+        return self._decided(member)[0]
 
     def _decided(self, member: BoolArray) -> tuple[BoolArray, IntArray, BoolArray]:
         """Flag, deciding finding and whether it is ignored, of rows that belong to findings as ``member`` says.

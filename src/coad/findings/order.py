@@ -15,7 +15,7 @@ import numpy as np
 
 from coad._typing import FloatArray
 from coad.core.validation import LEVEL
-from coad.findings.candidates import Candidate, FitRows
+from coad.findings.candidates import ODD, Candidate, FitRows
 from coad.findings.finding import Finding, places
 from coad.findings.judging import Judged, holm, judge, judge_together
 
@@ -23,9 +23,6 @@ __all__ = ["findings_of", "score_of"]
 
 #: Candidates that share at least half of their rows (of those in either one) are one finding.
 SAME = 0.5
-#: A finding is odd in an input if its rows lie farther out than two thirds of all rows, in the mean: half is what any
-#: rows have, and few real crowds reach nine tenths, because an event shows in some columns of an input and not in all.
-ODD = 2 / 3
 
 
 def score_of(share: float, odd_both: float, precision_hat: float, stability: float) -> float:

@@ -17,7 +17,7 @@ from coad._typing import BoolArray, FloatArray
 from coad.core.background import choose_background, correlated_chance
 from coad.core.copula import joint_exceedance
 from coad.exceptions import FileError
-from coad.findings.candidates import Candidate, FitRows, Rows, Votes
+from coad.findings.candidates import ODD, Candidate, FitRows, Rows, Votes
 
 __all__ = ["PANEL", "TailLens"]
 
@@ -27,7 +27,7 @@ _REFERENCE = 4000
 _NEIGHBOURS = 20
 #: Components of the mixture: the bulk may have several operating points.
 _MIXTURE = 5
-#: Thresholds of each input that are tried, from the median to the highest row.
+#: Thresholds of each input that are tried, from where a row counts as odd to the highest row.
 _STEPS = 24
 #: A pair of thresholds must flag as many joint rows on the half that chooses it: fewer prove nothing.
 _FEWEST = 3
@@ -213,7 +213,7 @@ def _best_thresholds(
 ) -> _Choice | None:
     """Thresholds that flag at most ``max_rare`` of the rows jointly, at the highest F̂ (β = 1)."""
     n = len(rank_s)
-    steps = 1 - np.geomspace(0.5, max(1.0 / n, 1e-6), _STEPS)
+    steps = 1 - np.geomspace(1 - ODD, max(1.0 / n, 1e-6), _STEPS)
     cell_s, cell_q = (np.searchsorted(steps, rank, side="right") for rank in (rank_s, rank_q))
     table = np.bincount(cell_s * (_STEPS + 1) + cell_q, minlength=(_STEPS + 1) ** 2).reshape(_STEPS + 1, -1)
     joint = table[::-1, ::-1].cumsum(0).cumsum(1)[::-1, ::-1][1:, 1:].astype(np.float64)

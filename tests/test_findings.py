@@ -1,0 +1,350 @@
+"""Findings: what is rare, odd and coincident, in one order, and what a person decides."""
+
+from __future__ import annotations
+
+import naive_findings
+import numpy as np
+import pytest
+
+import coad
+from coad.exceptions import FileError, InputError, NotFittedError
+from coad.findings.clusters import _margins
+from coad.findings.features import InputFeatures
+from coad.findings.finding import FindingTable
+from coad.findings.judging import holm
+from coad.findings.oddness import Oddness
+from coad.findings.order import score_of
+from coad.findings.tails import PANEL, TailLens, _best_thresholds
+
+FAST = ["clusters", "tails"]
+
+
+def plant_rows(n=900, seed=0, width=4):
+    """(s, q, kind): three regimes that both inputs see, one-sided faults (-1, -2), and two kinds of event (1, 2)."""
+    rng = np.random.default_rng(seed)
+    regime = rng.integers(3, size=n)
+    centres = 0.8 * rng.normal(size=(2, 3, width))
+    s, q = (centres[i][regime] + rng.normal(size=(n, width)) for i in range(2))
+    kind = np.zeros(n, dtype=int)
+    for number, (shift_s, shift_q) in {1: (9, 9), 2: (-9, 9), -1: (9, 0), -2: (0, 9)}.items():
+        rows = rng.choice(np.flatnonzero(kind == 0), 25, replace=False)
+        kind[rows] = number
+        s[rows, 0] += shift_s
+        q[rows, 1] += shift_q
+    return s, q, kind
+
+
+@pytest.fixture(scope="module")
+def plant():
+    s, q, kind = plant_rows()
+    return s, q, kind, coad.find(s, q, ordered=False, lenses=FAST)
+
+
+# What is found.
+
+
+def test_both_kinds_of_event_come_first_and_are_flagged(plant):
+    s, q, kind, found = plant
+    for event in (1, 2):
+        number = next(one.number for one in found if (kind[one.rows] == event).mean() > 0.9)
+        assert number <= 3
+        assert found[number].flagged
+    flags = found.predict(s, q)
+    assert flags[kind > 0].mean() > 0.8
+
+
+def test_one_sided_faults_and_regimes_are_not_flagged(plant):
+    s, q, kind, found = plant
+    flags = found.predict(s, q)
+    assert flags[kind < 0].mean() < 0.2
+    assert flags[kind == 0].mean() < 0.03
+
+
+def test_every_finding_that_is_not_flagged_says_why(plant):
+    *_, found = plant
+    quiet = [one for one in found if not one.flagged]
+    assert quiet
+    for one in quiet:
+        assert one.reason in ("common", "not odd", "chance", "all chance")
+        assert one.verdict.startswith("no: ")
+        assert len(one.verdict) > 6
+
+
+def test_new_rows_are_flagged_by_the_same_rule(plant):
+    *_, found = plant
+    s, q, _ = plant_rows(seed=0)
+    again = found.score_rows(s[:100], q[:100])
+    whole = found.score_rows(s, q)
+    assert np.array_equal(again.flag, whole.flag[:100])
+    assert np.allclose(again.score, whole.score[:100])
+    assert (whole.score[whole.flag] >= 0.5).all()
+    assert (whole.score[~whole.flag] <= 0.5).all()
+
+
+def test_rows_of_a_finding_are_those_that_votes_tell_of_the_rows_of_the_fit(plant):
+    s, q, _, found = plant
+    rows = found._rows(s, q, None)
+    for one in found:
+        votes = found.lenses_[one.lens[0]].votes(rows)
+        assert np.array_equal(np.flatnonzero(votes.member[:, one.candidate]), one.rows)
+
+
+def test_same_random_state_same_findings(plant):
+    s, q, _, found = plant
+    again = coad.find(s, q, ordered=False, lenses=FAST)
+    assert str(again.table) == str(found.table)
+
+
+def test_why_names_the_column_that_was_moved(plant):
+    _, _, kind, found = plant
+    event = next(one for one in found if set(kind[one.rows]) == {1})
+    assert event.why.s[0].name == "column 0"
+    assert event.why.s[0].deviation > 0
+    assert event.why.q[0].name == "column 1"
+    assert set(event.exemplars) <= set(event.rows.tolist())
+
+
+def test_windows_say_in_which_stretch_they_differ():
+    rng = np.random.default_rng(0)
+    s, q = rng.normal(size=(2, 300, 2, 32))
+    s[:15, 1, 10:16] += 6
+    q[:15, 0, 20:24] += 6
+    found = coad.find(s, q, ordered=False, lenses=["clusters"])
+    event = next(one for one in found if set(one.rows.tolist()) <= set(range(15)))
+    column = event.why.s[0]
+    assert column.name == "column 1"
+    assert column.stretch is not None
+    assert 8 <= column.stretch[0] <= 12
+    assert 13 <= column.stretch[1] <= 17
+
+
+def test_images_are_taken():
+    rng = np.random.default_rng(0)
+    s, q = rng.normal(size=(2, 200, 1, 6, 6))
+    s[:10], q[:10] = s[:10] + 5, q[:10] + 5
+    found = coad.find(s, q, ordered=False, lenses=["clusters"])
+    assert set(found[1].rows.tolist()) == set(range(10))
+
+
+def test_a_context_that_explains_a_shift_takes_the_finding_away():
+    rng = np.random.default_rng(0)
+    regime = (np.arange(800) % 20 == 0).astype(int)
+    s, q = rng.normal(size=(2, 800, 3))
+    s[regime == 1] += 6
+    q[regime == 1] += 6
+    without = coad.find(s, q, ordered=False, lenses=FAST)
+    within = coad.find(s, q, context=regime, ordered=False, lenses=FAST)
+    assert without.predict(s, q)[regime == 1].mean() > 0.9
+    assert within.predict(s, q, regime).mean() < 0.02
+    with pytest.raises(InputError, match="fitted with a context"):
+        within.predict(s, q)
+
+
+# Noise.
+
+
+@pytest.mark.parametrize(("n", "width"), [(150, 30), (300, 20), (600, 5)])
+def test_noise_is_seldom_flagged(n, width):
+    flagged = 0
+    for seed in range(8):
+        s, q = np.random.default_rng(seed).normal(size=(2, n, width))
+        flagged += any(one.flagged for one in coad.find(s, q, ordered=False, lenses=FAST, random_state=seed))
+    assert flagged <= 2
+
+
+def test_noise_ends_with_a_list_all_the_same():
+    s, q = np.random.default_rng(3).normal(size=(2, 200, 5))
+    found = coad.find(s, q, ordered=False, lenses=FAST)
+    assert "chance explains" in found.headline
+    odd = np.minimum(*(percentiles for percentiles in found.oddest_percentiles_.T))
+    assert len(found.oddest_) == 20
+    assert (np.diff(odd) <= 1e-12).all()
+
+
+# Decisions.
+
+
+def test_what_a_person_decides_comes_before_the_default_and_the_smaller_finding_first(plant):
+    s, q, _, fitted = plant
+    found = fitted.copy()
+    rows = found._rows(s, q, None)
+    member = np.stack(
+        [found.lenses_[one.lens[0]].votes(rows).member[:, one.candidate] for one in found], axis=1
+    )
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        for number in range(1, len(found) + 1):
+            found.decide(number, [None, "event", "normal", "ignore"][rng.integers(4)])
+        assert np.array_equal(found.predict(s, q), naive_findings.decided(member, list(found)))
+    assert [one.decision for one in fitted] == [None] * len(fitted)
+
+
+def test_a_decision_can_be_taken_back_and_numbers_stay(plant):
+    s, q, _, fitted = plant
+    found = fitted.copy()
+    before = found.predict(s, q)
+    found.decide(1, "normal")
+    assert found[1].decision == "normal"
+    assert found.table[-1].number == 1
+    assert found.rule_.findings[1] == "normal"
+    found.decide(1, None)
+    assert np.array_equal(found.predict(s, q), before)
+
+
+def test_ignored_rows_are_left_out_of_the_figures(plant):
+    s, q, _, fitted = plant
+    found = fitted.copy().decide(1, "ignore")
+    assert found.evaluate(s, q).n_rows == len(s) - int(found.score_rows(s, q).dismissed.sum())
+
+
+def test_evaluate_counts_what_predict_flags(plant):
+    s, q, _, found = plant
+    evaluation = found.evaluate(s, q)
+    assert evaluation.flagged == found.predict(s, q).sum()
+    assert evaluation.status == "found"
+    assert evaluation.precision_hat > 0.7
+
+
+# Wrong input.
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda s, q: (s[:40], q[:40]), "40 rows are too few"),
+        (lambda s, q: (np.ones_like(s), q), "s is constant"),
+        (lambda s, q: (s, s), "s and q are equal"),
+        (
+            lambda s, q: (s, np.column_stack([q, s[:, 2]])),
+            "column 2 of s and column 4 of q hold the same values",
+        ),
+        (lambda s, q: (s, q[:-1]), "row i of both"),
+    ],
+)
+def test_wrong_input_is_one_line(change, words):
+    s, q, _ = plant_rows(200)
+    with pytest.raises(InputError, match=words):
+        coad.find(*change(s, q), lenses=FAST)
+
+
+@pytest.mark.parametrize("number", [0, 99, "1", True, 1.5])
+def test_a_finding_that_does_not_exist_is_one_line(plant, number):
+    with pytest.raises(InputError, match="there is no finding"):
+        plant[3].copy().decide(number, "event")
+
+
+def test_wrong_settings_are_one_line(plant):
+    s, q, _, found = plant
+    with pytest.raises(InputError, match="a decision is"):
+        found.copy().decide(1, "perhaps")
+    with pytest.raises(InputError, match="no lens 'glasses'"):
+        coad.find(s, q, lenses=["glasses"])
+    with pytest.raises(InputError, match="max_rare"):
+        coad.find(s, q, max_rare=0.9)
+    with pytest.raises(NotFittedError):
+        coad.Findings().predict(s, q)
+
+
+# Folders and tables.
+
+
+def test_a_folder_keeps_findings_and_decisions(plant, tmp_path):
+    s, q, _, fitted = plant
+    found = fitted.copy().decide(2, "normal")
+    found.save(tmp_path / "run")
+    again = coad.load(tmp_path / "run")
+    assert isinstance(again, coad.Findings)
+    assert str(again.table) == str(found.table)
+    assert again.headline == found.headline
+    assert [one.why for one in again] == [one.why for one in found]
+    for one, other in zip(again.score_rows(s, q), found.score_rows(s, q), strict=True):
+        assert np.array_equal(one, other)
+    assert again.evaluate(s, q) == found.evaluate(s, q)
+
+
+def test_a_scorer_that_gives_other_scores_is_refused():
+    s, q, _ = plant_rows(300)
+    found = coad.find(s, q, ordered=False, lenses=["tails"])
+    facts, arrays = found.lenses_["tails"].to_facts()
+    arrays["ladder_s"] = arrays["ladder_s"] * 1.1
+    with pytest.raises(FileError, match="gives other scores"):
+        TailLens.from_facts(facts, arrays)
+
+
+def test_the_table_prints_and_converts(plant):
+    *_, found = plant
+    text = str(found.table)
+    assert text.splitlines()[0].split()[:3] == ["#", "rows", "share"]
+    assert "first seen" not in text
+    assert len(text.splitlines()) == len(found) + 1
+    frame, arrow = found.table.to_pandas(), found.table.to_arrow()
+    assert len(frame) == arrow.num_rows == len(found.table)
+    assert list(frame.index) == arrow["number"].to_pylist() == [one.number for one in found.table]
+    assert str(FindingTable([])) == "no findings"
+
+
+# The parts, against slow and obvious versions.
+
+
+def test_oddness_is_the_percentile_of_the_distance_to_the_kth_neighbour():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 5, size=(60, 2)).astype(np.float32)  # ties and twins
+    odd = Oddness.fit(x, rare=0.1, rng=rng)
+    rows = np.concatenate([x[:10], rng.normal(size=(5, 2)).astype(np.float32)])
+    assert np.allclose(odd(rows), naive_findings.oddness(odd.reference.astype(float), odd.neighbours, rows))
+
+
+def test_margins_compare_with_the_nearest_other_cluster():
+    rng = np.random.default_rng(0)
+    distance = rng.integers(0, 6, size=(40, 5)).astype(float)
+    home = np.array([0, 1, 1, 3, 3])
+    assert np.array_equal(_margins(distance, home, 4), naive_findings.margins(distance, home, 4))
+
+
+def test_holm_is_holm():
+    p = np.random.default_rng(0).random(20) ** 3
+    assert np.allclose(holm(p), naive_findings.holm(p.tolist()))
+
+
+def test_features_do_not_depend_on_units_and_are_scaled_within_a_context():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 3)).astype(np.float32)
+    context = np.arange(300) % 2
+    plain = InputFeatures.fit(rows)(rows)
+    assert np.allclose(plain, InputFeatures.fit(rows * 1000)(rows * 1000), atol=1e-4)
+    moved = rows + 50 * context[:, None].astype(np.float32)
+    made = InputFeatures.fit(moved, context)(moved, context)
+    assert np.abs(made[context == 0].mean(0) - made[context == 1].mean(0)).max() < 0.2
+
+
+def test_one_wild_value_does_not_outweigh_all_others():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 3)).astype(np.float32)
+    before = InputFeatures.fit(rows)(rows)
+    rows[0, 0] = -9999
+    after = InputFeatures.fit(rows)(rows)
+    assert abs(after[1:].std() / before[1:].std() - 1) < 0.1
+
+
+def test_score_rises_with_oddness_evidence_and_stability_and_falls_with_size():
+    base = score_of(0.05, 0.8, 0.5, 0.5)
+    assert score_of(0.05, 0.9, 0.5, 0.5) > base < score_of(0.05, 0.8, 0.9, 0.5)
+    assert score_of(0.05, 0.8, 0.5, 0.9) > base > score_of(0.3, 0.8, 0.5, 0.5)
+    assert 0 <= score_of(1.0, 0.0, -3.0, 0.0) <= score_of(0.0, 1.0, 1.0, 1.0) <= 1
+
+
+@pytest.mark.parametrize("name", PANEL)
+def test_every_scorer_puts_far_rows_above_the_bulk(name):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 3)).astype(np.float32)
+    score = PANEL[name](x, 0)
+    far = score(np.full((1, 3), 6.0, dtype=np.float32))[0]
+    assert far > np.quantile(score(x), 0.99)
+
+
+def test_tail_thresholds_flag_at_most_the_rare_share():
+    rng = np.random.default_rng(0)
+    rank = rng.random(2000)
+    choice = _best_thresholds("a", "b", rank, np.clip(rank + 0.01 * rng.normal(size=2000), 0, 1), 0.05)
+    assert choice is not None
+    assert ((rank >= choice.threshold_s) & (rank >= choice.threshold_q)).mean() <= 0.05
