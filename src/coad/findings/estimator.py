@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from coad.core.assessment import Evaluation, RowScores, assess
-from coad.core.rule import Rule
+from coad.core.rule import HALF, NEVER, Rule
 from coad.core.runs import RowOrder
 from coad.core.verdict import FOUND, NO_COINCIDENCE, Status
 from coad.data.pairs import order_of, unpacked
@@ -25,7 +25,7 @@ from coad.findings.checks import check_rows
 from coad.findings.features import InputFeatures
 from coad.findings.finding import Finding
 from coad.findings.lenses import DEFAULT, made
-from coad.findings.listing import FindingList
+from coad.findings.listing import FindingList, Memberships
 from coad.findings.oddness import Oddness
 from coad.findings.order import findings_of
 from coad.findings.why import Why, sets_apart
@@ -237,6 +237,8 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
         return Rule(
             1.0,
             float(np.clip(flagged, 1e-6, 0.5)),
+            # Without any finding there is nothing to flag, and no rule that could.
+            thresholds=HALF if len(self) else NEVER,
             background="all rows" if self.contexts_ is None else "context",
             findings={one.number: one.decision or ("flagged" if one.flagged else "listed") for one in self},
         )
@@ -267,10 +269,11 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
         return found
 
     def score_rows(self, s: Any, q: Any = None, context: Any = None) -> RowScores:
-        """Confidences, score, decision and finding of each row, in one pass.
+        """Confidences, score, decision and finding of each row, in one pass; see :meth:`scores_of`."""
+        return self.scores_of(self.memberships(s, q, context))
 
-        ``p_s`` and ``p_q`` are 1 where the input by itself puts the row into a flagged finding, 0 elsewhere.
-        """
+    def memberships(self, s: Any, q: Any = None, context: Any = None) -> Memberships:
+        """Which findings each row belongs to; decisions do not change it."""
         self._check_fitted()
         rows = self._rows(s, q, context)
         member, says_s, says_q = (np.zeros((len(rows), len(self)), dtype=bool) for _ in range(3))
@@ -282,11 +285,7 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
                     member[:, k] = votes.member[:, one.candidate]
                     says_s[:, k] = votes.score_s[:, one.candidate] >= 0
                     says_q[:, k] = votes.score_q[:, one.candidate] >= 0
-        flag, finding, ignored = self._decided(member)
-        kept = np.array([one.flagged for one in self], dtype=bool)
-        p_s, p_q = (np.asarray(says[:, kept].any(axis=1), dtype=np.float64) for says in (says_s, says_q))
-        score = (flag + np.minimum(rows.odd_s, rows.odd_q)) / 2
-        return RowScores(p_s, p_q, score, flag, finding, ignored if ignored.any() else None)
+        return Memberships(member, says_s, says_q, np.minimum(rows.odd_s, rows.odd_q))
 
     def _rows(self, s: Any, q: Any, context: Any) -> Rows:
         s, q, context, _, _ = unpacked(s, q, context)
