@@ -243,12 +243,6 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
             findings={one.number: one.decision or ("flagged" if one.flagged else "listed") for one in self},
         )
 
-    def _flags_of_fit(self) -> BoolArray:
-        member = np.zeros((self.n_rows_, len(self)), dtype=bool)
-        for one in self:
-            member[one.rows, one.number - 1] = True
-        return self._decided(member)[0]
-
     @property
     def status_(self) -> Status:
         """``"found"`` if a finding is flagged, else ``"no coincidence"``."""

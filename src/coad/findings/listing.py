@@ -75,7 +75,7 @@ class FindingList:
         self._check_fitted()
         flagged = [one for one in self if one.flagged]
         if flagged:
-            rows = len(np.unique(np.concatenate([one.rows for one in flagged])))
+            rows = int(self._flags_of_fit().sum())
             return (
                 f"{_count(len(flagged), 'finding')} of {len(self)} flagged, {rows:,} of {self.n_rows_:,} rows"
             )
@@ -120,6 +120,13 @@ class FindingList:
         )
         some = any(one.decision == "ignore" for one in self)
         return RowScores(p_s, p_q, (flag + rows.odd_both) / 2, flag, finding, ignored if some else None)
+
+    def _flags_of_fit(self) -> BoolArray:
+        """Which rows of the fit are flagged."""
+        member = np.zeros((self.n_rows_, len(self)), dtype=bool)
+        for one in self:
+            member[one.rows, one.number - 1] = True
+        return self._decided(member)[0]
 
     def _decided(self, member: BoolArray) -> tuple[BoolArray, IntArray, BoolArray]:
         """Flag, deciding finding and whether it is ignored, of rows that belong to findings as ``member`` says.
