@@ -44,7 +44,7 @@ svg.shape .normal { fill: var(--band); opacity: .55; } svg.shape .bar { fill: va
 .apart { font-size: .84rem; margin: .15rem 0; overflow-wrap: anywhere; } .apart b { margin-right: .25rem; }
 .examples { display: grid; gap: .4rem .8rem; margin-top: .3rem; }
 .examples .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 210px), 1fr)); gap: 0 .6rem; }
-.examples.images { grid-template-columns: repeat(auto-fit, minmax(min(100%, 200px), 1fr)); }
+.examples.images { grid-template-columns: repeat(auto-fit, minmax(min(100%, 150px), 1fr)); }
 .examples.images .sides { grid-template-columns: 1fr 1fr; }
 svg.shape.when { height: 26px; margin-top: .4rem; } .ends { display: flex; justify-content: space-between; }
 svg.shape .axis { stroke: var(--soft); stroke-width: 1; } svg.shape image { image-rendering: pixelated; }
