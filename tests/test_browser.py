@@ -404,3 +404,100 @@ def test_what_is_chosen_survives_a_reload_and_can_be_saved_in_the_model(home, se
     assert model.rule_.thresholds == (0.9, 0.5)
     found = read_scored(model, recipe, Source(copy / "plant.parquet"))
     assert f"{len(found.events(found.flag)):,} event" in page.inner_text("#verdict")
+
+
+@pytest.fixture(scope="module")
+def findings_home(tmp_path_factory):
+    """Findings of two kinds of events in two loads, and the data."""
+    from coad import Findings
+    from coad.data.read import read_pairs
+
+    folder = tmp_path_factory.mktemp("findings")
+    rng = np.random.default_rng(0)
+    n = 900
+    kind = rng.choice(3, n, p=(0.93, 0.04, 0.03))
+    shift = np.array([0.0, 7.0, -7.0])[kind]
+    columns = {name: rng.normal(size=n) + shift for name in ("s1", "s2", "q1", HOSTILE)}
+    columns["t"] = np.datetime64("2026-03-09T10:00:00", "ns") + np.arange(n) * np.timedelta64(1, "s")
+    columns["load"] = np.array(["low", "</script>high"])[np.arange(n) // 100 % 2]
+    pq.write_table(pa.table(columns), folder / "plant.parquet")
+    layout = Layout(s=("s1", "s2"), q=("q1", HOSTILE), time="t", context=("load",))
+    model = Findings(lenses=["clusters"]).fit(read_pairs(folder / "plant.parquet", layout))
+    save_model(model, Recipe(layout), folder / "model")
+    return folder
+
+
+def test_keys_decide_about_findings_and_saved_decisions_survive_a_reload(
+    findings_home, serve, opened, tmp_path
+):
+    copy = tmp_path / "home"
+    shutil.copytree(findings_home, copy)
+    page = opened(serve(copy).address)
+    ready(page)
+    until(page, "window.coad.findings > 0 && window.coad.verdicts > 0")
+    model, recipe = load_model(copy / "model")
+    order = [one.number for one in model.table]
+    listed = (
+        "[...document.querySelectorAll('#findings-list tbody tr')].map((row) => Number(row.dataset.number))"
+    )
+    chosen = "Number(document.querySelector('#findings-list [aria-selected=true]').dataset.number)"
+    assert page.evaluate(listed) == order
+    assert page.locator("#finding-card svg.shape").count() >= 3, "when, and typical rows of both inputs"
+    flagged, plain = sum(one.flagged for one in model), next(one for one in model.table if not one.flagged)
+    assert page.inner_text("#n-findings") == f"{flagged} of {len(model)}"
+    assert page.is_disabled("#save-decisions")
+    for _ in range(order.index(plain.number)):
+        page.keyboard.press("j")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate(chosen) == plain.number
+    events = page.inner_text("#n-events")
+    page.keyboard.press("e")
+    until(page, f"document.getElementById('n-findings').textContent === '{flagged + 1} of {len(model)}'")
+    until(page, f"document.getElementById('n-events').textContent !== '{events}'")
+    until(page, "document.getElementById('verdict').textContent.startsWith('Not saved: rows of the flagged')")
+    assert page.evaluate(listed)[-1] == plain.number, "decided ones last"
+    assert page.evaluate(chosen) == order[order.index(plain.number) + 1], "and the next one is selected"
+    page.keyboard.press("n")
+    until(page, "document.getElementById('n-findings-text').textContent.includes('2 decided, 2 not saved')")
+    page.keyboard.press("u")
+    until(page, "document.getElementById('n-findings-text').textContent.includes('1 decided, 1 not saved')")
+    assert load_model(copy / "model")[0][plain.number].decision is None, "nothing is saved by deciding"
+    page.reload()
+    ready(page)
+    until(page, "window.coad.findings > 0")
+    assert page.inner_text("#n-findings") == f"{flagged + 1} of {len(model)}", (
+        "a reload keeps what was chosen"
+    )
+    picture(page, "findings-1280-light")
+    page.click("#save-decisions")
+    until(page, "document.getElementById('decided-said').textContent.startsWith('saved in model')")
+    assert page.is_disabled("#save-decisions")
+    kept = load_model(copy / "model")[0]
+    assert kept[plain.number].decision == "event"
+    found = read_scored(kept, recipe, Source(copy / "plant.parquet"))
+    until(page, f"document.getElementById('n-events').textContent === '{len(found.events(found.flag)):,}'")
+    page.locator("#gallery .card").nth(0).get_by_text("real", exact=True).click()
+    until(page, "document.getElementById('confirmed').textContent === '100 %'")
+    phone = opened(page.url, 390, "dark")
+    ready(phone)
+    until(phone, "window.coad.findings > 0")
+    assert phone.inner_text("#n-findings") == f"{flagged + 1} of {len(model)}"
+    assert phone.evaluate("document.documentElement.scrollWidth") <= 390, "nothing sticks out"
+    assert phone.evaluate("window.broken") is None
+    phone.click("[data-decide=ignore]")
+    until(phone, "document.getElementById('n-findings-text').textContent.includes('1 not saved')")
+    picture(phone, "findings-390-dark")
+
+
+def test_the_page_of_findings_opens_without_a_word_of_complaint(findings_home, opened, tmp_path, run_coad):
+    report = tmp_path / "report.html"
+    ran = run_coad("report", findings_home / "model", findings_home / "plant.parquet", "--out", report)
+    assert ran.code == 0, ran.err
+    for width, scheme in ((1280, "light"), (390, "dark")):
+        page = opened(report.as_uri(), width, scheme)
+        until(page, "document.documentElement.dataset.drawn !== undefined")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing sticks out"
+        assert page.evaluate("window.broken") is None
+        assert page.locator(".finding").count() > 2
+        picture(page, f"findings-report-{width}-{scheme}")

@@ -14,8 +14,9 @@ pytest.importorskip("torch")
 pytest.importorskip("plotly")
 
 import coad
-from coad import CoAD, CoincidenceModes, CoincidenceThreshold, Detector, load
+from coad import CoAD, CoincidenceModes, CoincidenceThreshold, Detector, Findings, load
 from coad.app.explorer import Explorer
+from coad.app.findings_session import open_session
 from coad.app.marks import Marks
 from coad.app.session import Session
 from coad.app.view import View
@@ -23,6 +24,7 @@ from coad.core.assessment import RowScores, assess
 from coad.core.rule import Rule
 from coad.core.runs import RowOrder
 from coad.data import Layout, read_pairs
+from coad.report.findings_page import write_findings_page
 from coad.report.model_page import write_model_report
 from coad.workflows.evaluating import evaluate_files, next_step
 from coad.workflows.model_folder import load_model, save_model
@@ -91,7 +93,9 @@ def trained(tmp_path_factory):
         if (family, kind, with_context) not in made:
             folder = tmp_path_factory.mktemp("trained")
             path, layout = files(folder, kind, with_context, 0)
-            if family == "modes":
+            if family == "findings":
+                det = Findings(lenses=["clusters"])
+            elif family == "modes":
                 det = CoincidenceModes(steps=40, n_starts=2, random_state=0)
             else:
                 det = CoAD([0.5, 1.0], n_starts=1, epochs=8, random_state=0)
@@ -104,10 +108,16 @@ def trained(tmp_path_factory):
 
 @pytest.mark.parametrize("with_context", [False, True], ids=["plain", "context"])
 @pytest.mark.parametrize("kind", ["rows", "windows", "images"])
-@pytest.mark.parametrize("model_kind", ["networks", "set by hand", "product", "another beta", "modes"])
+@pytest.mark.parametrize(
+    "model_kind",
+    ["networks", "set by hand", "product", "another beta", "modes", "findings", "findings decided"],
+)
 def test_every_command_tells_the_same(trained, tmp_path, model_kind, kind, with_context):
-    model, recipe = trained("modes" if model_kind == "modes" else "networks", kind, with_context)
-    if model_kind != "modes":
+    family = model_kind.split()[0]
+    model, recipe = trained(family if family in ("modes", "findings") else "networks", kind, with_context)
+    if model_kind == "findings decided":
+        model.decide(1, "event").decide(2, "normal").decide(3, "ignore")
+    if family not in ("modes", "findings"):
         model = model.at(0.5 if model_kind == "another beta" else 1.0)
     if model_kind == "set by hand":
         model.set_threshold(p_s=0.4, p_q=0.45)
@@ -134,13 +144,17 @@ def test_every_command_tells_the_same(trained, tmp_path, model_kind, kind, with_
     assert (report.judgement.n_flagged, report.judgement.n_events) == (python.flagged, python.n_events)
 
     scored = read_scored(model, recipe, source)
-    study = write_model_report(tmp_path / "page.html", model, recipe, scored, source=source)
+    write = write_findings_page if family == "findings" else write_model_report
+    study = write(tmp_path / "page.html", model, recipe, scored, source=source)
     assert numbers_of(study.evaluation) == numbers_of(python)
-    assert study.flags.tolist() == rows.flag.tolist()
+    kept = np.ones(len(pairs), dtype=bool) if rows.dismissed is None else ~rows.dismissed
+    assert study.flags.tolist() == rows.flag[kept].tolist()
     assert len(study.events) == python.n_events
     assert study.judgement.hint == report.judgement.hint
 
-    explorer = Explorer(model, recipe, scored, Marks(tmp_path / "m.sqlite"), source=source)
+    everything = read_scored(model, recipe, source, everything=family == "findings")
+    made = Explorer(model, recipe, everything, Marks(tmp_path / "m.sqlite"), source=source)
+    explorer = open_session(made).current
     tiles, banner = explorer.look(View(0, 0, saved=True)), explorer.judged(View(0, 0, saved=True))
     for name in ("fbeta_hat", "precision_hat", "recall_hat", "alpha"):
         assert tiles["numbers"][name] == getattr(python, name)

@@ -12,6 +12,7 @@ import numpy as np
 
 from coad._typing import BoolArray, IntArray
 from coad.app.event_marks import EventMarks, confirmed
+from coad.app.filtering import filtered, timeline
 from coad.app.insight import Insight
 from coad.app.marks import Marks
 from coad.app.plain import plain
@@ -23,6 +24,7 @@ from coad.core.runs import seconds
 from coad.core.validation import check_beta
 from coad.events.runs import Events
 from coad.exceptions import InputError
+from coad.findings.estimator import Findings
 from coad.report.cards import card, one_sided, pair_facts, pair_title
 from coad.report.checks import checks_table, regime_rows
 from coad.report.drawings import NormalRows, describe
@@ -40,8 +42,8 @@ __all__ = ["Explorer"]
 
 log = logging.getLogger(__name__)
 
-#: Cards on a page of the gallery, lines of the table of regimes, and bins of the timeline: what fits a screen.
-PAGE, _REGIMES, _BINS = 12, 30, 160
+#: Cards on a page of the gallery, and lines of the table of regimes: what fits a screen.
+PAGE, _REGIMES = 12, 30
 #: Points drawn of what is flagged, and of what is not, so that the first picture comes at once.
 _DRAWN_FLAGGED, _DRAWN_OTHERS = 1200, 1800
 #: With more regimes than this, their table takes longer than everything else.
@@ -83,6 +85,7 @@ class Explorer:
     ) -> None:
         self.model, self.recipe, self.scored, self.marks, self.names = model, recipe, scored, marks, names
         self.source, self.folder = source, folder
+        self.findings = isinstance(model, Findings)
         #: The rule of the model folder; that of ``model`` may be a draft, with more kinds dismissed.
         self.kept_rule: Rule = model.rule_ if parent is None else parent[0].kept_rule
         self.study = Study(scored, model, recipe, source)
@@ -101,8 +104,8 @@ class Explorer:
     def prepare(self) -> None:
         """Compute the slow parts: tests, β scan, kinds. Errors are shown on the page."""
         try:
-            _ = self.study.judgement, self.study.scan
-            if self.study.has_thresholds:
+            if self.study.has_thresholds:  # there is nothing to choose from in a list of modes or findings
+                _ = self.study.judgement, self.study.scan
                 self.insight.prepare()
                 for beta in SLIDER_BETAS:
                     self.study.best(beta)
@@ -139,6 +142,7 @@ class Explorer:
                 "can_save": self.folder is not None,
                 "rule": study.rule.words(),
                 "thresholds": study.has_thresholds,
+                "findings": self.findings,
                 "lines": study.has_thresholds and study.rule.product is None,
                 "start": study.start,
                 "betas": SLIDER_BETAS,
@@ -179,7 +183,8 @@ class Explorer:
             "shown": count,
             "confirmed": confirmed(marked),
             "trouble": self.marks.trouble,
-            "timeline": self._timeline(events, chosen),
+            "timeline": timeline(self._clock, len(self.scored), events.peak[chosen]),
+            "rule": rule.words(),
             "regimes": self._regimes(view),
             "judged": None if truth is None else list(label_scores(flags, truth, view.beta)),
         }
@@ -192,7 +197,7 @@ class Explorer:
             pages, page = 1, 0
             pairs = one_sided(self.study, view.show, PAGE, (view.threshold_s, view.threshold_q))
             cards = [self._card(int(pair), None, None) for pair in pairs]
-        if self.insight.kinds_known and cards:
+        if (self.insight.kinds_known or self.findings) and cards:
             for one, kind in zip(cards, self._kind_names(np.array([x["pair"] for x in cards])), strict=True):
                 one["kind"] = kind
         self.first_view.set()
@@ -248,9 +253,9 @@ class Explorer:
         if self._failed:
             return {"ready": True, "failed": self._failed}
         study = self.study
-        answer = {"ready": True, "scan": [asdict(point) for point in study.scan], "kinds": self.kinds()}
         if not study.has_thresholds:
-            return plain(answer | {"seeds": [], "history": []})
+            return {"ready": True, "scan": [], "kinds": [], "seeds": [], "history": []}
+        answer = {"ready": True, "scan": [asdict(point) for point in study.scan], "kinds": self.kinds()}
         own = next(iter(self.model.fitted_.values()))
         seeds = [asdict(one) | {"kept": one.seed in own.ensemble} for one in own.starts]
         return plain(
@@ -330,6 +335,8 @@ class Explorer:
             time=scored.time,
             more=more,
         )
+        if self.findings and scored.mode is not None:
+            table = table.append_column("finding", pa.array(scored.mode[events.peak[chosen]]))
         if self.insight.kinds_known:
             names = self._kind_names(events.peak[chosen])
             table = table.append_column("kind", pa.array(names, pa.string()))
@@ -349,42 +356,23 @@ class Explorer:
         return {"pair": pair, "html": html, "mark": mark, "kind": None}
 
     def _kind_names(self, pairs: IntArray) -> list[str | None]:
-        """The name of the kind of each pair."""
+        """The name of the kind of each pair, or of its finding."""
+        if self.findings and self.scored.mode is not None:
+            return [f"finding {one}" if one > 0 else None for one in self.scored.mode[pairs].tolist()]
         called = {one["kind"]: one["name"] or one["label"] for one in self.kinds()}
         return [called.get(kind) for kind in self.insight.kinds_of(pairs)]
 
     def _filtered(self, view: View, events: Events, marks: dict[int, str]) -> IntArray:
         """The numbers of the events that pass the filters, in the order asked for."""
-        peak = events.peak
-        keep: BoolArray = np.ones(len(events), dtype=np.bool_)
-        if view.regime >= 0 and self.scored.code is not None:
-            keep &= self.scored.code[peak] == view.regime
-        if self._clock is not None:
-            if view.start is not None:
-                keep &= self._clock[peak] >= view.start
-            if view.end is not None:
-                keep &= self._clock[peak] <= view.end
-        if view.kind:
-            keep &= np.array(self.insight.kinds_of(peak), dtype=object) == view.kind
-        if view.mark:
-            marked = np.array([marks.get(i, "none") for i in range(len(events))], dtype=object)
-            keep &= np.array(marked != "none" if view.mark == "any" else marked == view.mark, dtype=np.bool_)
-        chosen = np.flatnonzero(keep)
-        key = {
-            "strongest": -self.scored.p_s[peak] * self.scored.p_q[peak],
-            "latest": -peak if self._clock is None else -self._clock[peak],
-            "longest": -events.n_pairs,
-            "random": self._random_order[peak],
-        }[view.sort]
-        return np.asarray(chosen[np.argsort(key[chosen], kind="stable")])
-
-    def _timeline(self, events: Events, chosen: IntArray) -> dict[str, Any]:
-        """A histogram of the shown events over time."""
-        axis = np.arange(len(self.scored), dtype=float) if self._clock is None else self._clock
-        low, high = float(axis.min()), float(axis.max())
-        high = high if high > low else low + 1.0
-        counts, _ = np.histogram(axis[events.peak[chosen]], bins=_BINS, range=(low, high))
-        return {"counts": counts, "low": low, "high": high}
+        return filtered(
+            view,
+            self.scored,
+            events,
+            marks,
+            clock=self._clock,
+            kinds_of=self.insight.kinds_of,
+            random_order=self._random_order,
+        )
 
     def _regimes(self, view: View) -> list[Any]:
         if self.scored.code is None or len(self.scored.contexts) > _MAX_REGIMES:

@@ -58,10 +58,10 @@ def serve(
     """Serve until interrupted; ``say`` is called with the address, which has the token, and the file of marks."""
     import uvicorn
 
+    from coad.app.findings_session import open_session
     from coad.app.server import make_app
-    from coad.app.session import Session
 
-    session = Session(explorer)
+    session = open_session(explorer)
     token, once = secrets.token_urlsafe(18), secrets.token_urlsafe(18)
     port = int(listening.getsockname()[1])
     address = f"http://{HOST}:{port}/{token}/"

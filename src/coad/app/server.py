@@ -70,6 +70,20 @@ class KindBody(BaseModel):
     dismissed: bool = False
 
 
+class DecisionBody(BaseModel):
+    """What a finding is: event, normal or ignore; nothing takes it back."""
+
+    model_config = ConfigDict(extra="forbid")
+    number: int
+    decision: str | None = None
+
+
+class EmptyBody(BaseModel):
+    """A request that says nothing but its address."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 class LookQuery(BaseModel):
     """The sliders and filters as the page sends them; ``tune`` asks for the best thresholds."""
 
@@ -78,6 +92,7 @@ class LookQuery(BaseModel):
     threshold_q: float = 0.5
     beta: float = 1.0
     regime: int = -1
+    finding: int = -1
     start: float | None = None
     end: float | None = None
     kind: str = ""
@@ -151,6 +166,20 @@ def make_app(session: Session, token: str, port: int, once: str = "") -> ASGIApp
     def _rule(body: RuleBody) -> Response:
         view = View(body.threshold_s, body.threshold_q, body.beta, saved=body.saved)
         return _json({"said": session.save_rule(view)})
+
+    @app.get("/api/findings")
+    def _findings() -> Response:
+        return _json(session.findings())
+
+    @app.post("/api/decide")
+    def _decide(body: DecisionBody) -> Response:
+        session.decide(body.number, body.decision)
+        return _json(session.findings())
+
+    @app.post("/api/decisions")
+    def _decisions(body: EmptyBody) -> Response:
+        said = session.save_decisions()
+        return _json({"said": said} | session.findings())
 
     @app.get("/api/surface")
     def _surface(beta: float) -> Response:
@@ -255,7 +284,7 @@ def _own_files() -> dict[str, tuple[bytes, str]]:
         "css": "text/css; charset=utf-8",
     }
     own = {}
-    for name in ("index.html", "explorer.js", "pictures.js", "scatter.js", "explorer.css"):
+    for name in ("index.html", "explorer.js", "findings.js", "pictures.js", "scatter.js", "explorer.css"):
         content = files("coad.app").joinpath("static", name).read_bytes()
         own[name] = (content, kinds[name.rpartition(".")[2]])
     own["common.css"] = (COMMON_STYLE.encode(), kinds["css"])

@@ -7,7 +7,7 @@ import math
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,10 +20,11 @@ from coad.learned.dismissal import dismiss, is_dismissed
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
 
-__all__ = ["Session"]
+__all__ = ["Session", "stamp_of"]
 
 #: Seconds that the first picture has for itself, at most, before the tests start.
 _HEAD_START = 5.0
+_NO_FINDINGS = "this model has no findings to decide about; coad find makes such a model"
 
 
 class Session:
@@ -42,7 +43,7 @@ class Session:
         self.base = self.current = explorer
         self._dismissed: frozenset[str] = frozenset()
         self._lock = threading.Lock()
-        self._stamp = _stamp(explorer.folder)
+        self._stamp = stamp_of(explorer.folder)
 
     def begin(self) -> None:
         """Start to compute the slow parts in the background."""
@@ -81,7 +82,7 @@ class Session:
                 0 <= t <= 1 or t == math.inf for t in (view.threshold_s, view.threshold_q)
             ):
                 raise InputError("thresholds lie in [0, 1], or are infinite: nothing is flagged")
-            if _stamp(base.folder) != self._stamp:
+            if stamp_of(base.folder) != self._stamp:
                 raise InputError(
                     f"{base.folder.name} was changed since the explorer began; start it again, so that no change is lost"
                 )
@@ -96,7 +97,7 @@ class Session:
                 base.model.rule_ = old
                 raise
             before, after = base.study.evaluation, current.study.under(new).evaluation
-            self._stamp = _stamp(base.folder)
+            self._stamp = stamp_of(base.folder)
             for one in base.kinds():  # they are part of the rule now
                 if one["kind"] in self._dismissed:
                     base.marks.note_kind(KindNote(one["kind"], one["name"], False))
@@ -107,6 +108,18 @@ class Session:
                 f"saved in {base.folder.name}: {changed}; "
                 f"{before.flagged:,} → {after.flagged:,} flagged, {before.n_events:,} → {after.n_events:,} events here"
             )
+
+    def findings(self) -> dict[str, Any]:
+        """The findings of the model, if it is a list of them."""
+        raise InputError(_NO_FINDINGS)
+
+    def decide(self, number: int, decision: str | None) -> None:
+        """Say what a finding is."""
+        raise InputError(_NO_FINDINGS)
+
+    def save_decisions(self) -> str:
+        """Write the decisions about findings to the model folder."""
+        raise InputError(_NO_FINDINGS)
 
     def _use(self, explorer: Explorer) -> None:
         self.current = explorer
@@ -123,7 +136,7 @@ class Session:
         return _explorer(base, model, base)
 
 
-def _stamp(folder: Path | None) -> bytes:
+def stamp_of(folder: Path | None) -> bytes:
     """The content of a model folder in short, to see whether another process changed it."""
     try:
         return b"" if folder is None else hashlib.sha256((folder / "model.json").read_bytes()).digest()

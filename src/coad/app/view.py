@@ -22,6 +22,7 @@ class View:
     threshold_q: float
     beta: float = 1.0
     regime: int = -1
+    finding: int = -1
     start: float | None = None
     end: float | None = None
     kind: str = ""

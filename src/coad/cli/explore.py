@@ -39,7 +39,7 @@ def explore(
     q_file: QFileOption = None,
     missing: ModelMissingOption = None,
 ) -> None:
-    """Look at events in a browser, move the thresholds, and mark which events are real."""
+    """Look at events in a browser, choose the rule or decide about findings, and mark which events are real."""
     from coad.app.marks import Marks, marks_beside
     from coad.app.serve import bound_socket, get_ready, serve
     from coad.cli._progress import progress
@@ -50,13 +50,16 @@ def explore(
     get_ready()
     listening = bound_socket(port)
     from coad.app.explorer import Explorer
+    from coad.findings.estimator import Findings
     from coad.workflows.scored import read_scored
 
     detector, recipe = load_model(model)
     recipe, source = read_as(recipe, source, missing)
     kept = Marks(marks_beside(model) if marks is None else marks)
     with notes(), progress("scoring", total_rows(source)) as advance:
-        scored = read_scored(detector, recipe, source, label=label, progress=advance)
+        # Findings are decided in the explorer, so that those that are ignored may come back.
+        everything = isinstance(detector, Findings)
+        scored = read_scored(detector, recipe, source, label=label, everything=everything, progress=advance)
     name_bad_files(list(scored.bad_files))
     names = f"{model.name}, {(file or s_file or Path()).name}"
     explorer = Explorer(detector, recipe, scored, kept, source=source, names=names, folder=model)

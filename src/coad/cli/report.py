@@ -36,6 +36,8 @@ def report(
     from coad.cli._progress import progress
     from coad.data.atomic import check_writable
     from coad.exceptions import InputError
+    from coad.findings.estimator import Findings
+    from coad.report.findings_page import findings_verdict, write_findings_page
     from coad.report.model_page import write_model_report
     from coad.report.words import verdict
     from coad.workflows.model_folder import load_model
@@ -50,8 +52,11 @@ def report(
     with notes(), progress("scoring", total_rows(source)) as advance:
         scored = read_scored(detector, recipe, source, label=label, progress=advance)
     names = f"{model.name}, {(file or s_file or Path()).name}"
-    study = write_model_report(output, detector, recipe, scored, source=source, names=names)
-    out(verdict(study))
+    if isinstance(detector, Findings):
+        study = write_findings_page(output, detector, recipe, scored, source=source, names=names)
+        out(findings_verdict(study, detector))
+    else:
+        out(verdict(write_model_report(output, detector, recipe, scored, source=source, names=names)))
     out(f"report: {output}")
     if scored.bad_files:
         name_bad_files(list(scored.bad_files))

@@ -168,7 +168,9 @@ def assess(
                 (Suspicion("none_in_training", {"p_value": trained[1], "level": significance}),),
             )
         elif not flags.any():
-            why = "no_rare_mode" if rule.roles else "nothing_flagged"
+            why = (
+                "no_rare_mode" if rule.roles else "no_flagged_finding" if rule.findings else "nothing_flagged"
+            )
             status, suspicions = NO_COINCIDENCE, (Suspicion(why),)
         elif p_value > significance or true <= 0:
             status, suspicions = NO_COINCIDENCE, (Suspicion("not_significant_here", {"p_value": p_value}),)

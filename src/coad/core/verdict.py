@@ -40,6 +40,7 @@ _WORDS = {
     "{n_joint:,} row{s} with F̂ = {fbeta_hat:.2f}, as noise does",
     "not_significant_here": "on these rows shuffled pairings coincide as much (p = {p_value:.2g})",
     "nothing_flagged": "no row reaches both thresholds of the rule",
+    "no_flagged_finding": "no row belongs to a finding that is flagged",
     "no_rare_mode": "no row is in a mode that is called rare",
     "none_in_training": "training found none (p = {p_value:.2g}; {level:g} or less counts as found)",
     # A shared regime, because …

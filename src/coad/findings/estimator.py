@@ -13,10 +13,10 @@ from sklearn.base import BaseEstimator
 
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from coad.core.assessment import Evaluation, RowScores, assess
-from coad.core.rule import Rule
+from coad.core.rule import HALF, NEVER, Rule
 from coad.core.runs import RowOrder
 from coad.core.verdict import FOUND, NO_COINCIDENCE, Status
-from coad.data.pairs import order_of, unpacked
+from coad.data.pairs import Pairs, order_of, unpacked
 from coad.data.times import time_text
 from coad.exceptions import InputError
 from coad.findings import saving
@@ -25,10 +25,10 @@ from coad.findings.checks import check_rows
 from coad.findings.features import InputFeatures
 from coad.findings.finding import Finding
 from coad.findings.lenses import DEFAULT, made
-from coad.findings.listing import FindingList
+from coad.findings.listing import FindingList, Memberships
 from coad.findings.oddness import Oddness
 from coad.findings.order import findings_of
-from coad.findings.why import Why, sets_apart
+from coad.findings.why import Why, channel_names, sets_apart
 from coad.learned.training.configure import seed_of
 from coad.learned.training.inputs import (
     as_context,
@@ -159,6 +159,7 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
         lenses = made(self.lenses)
         self.names_s_, self.names_q_ = names_of(s, q)
         self.layout_ = None
+        channels = channel_names(s) if isinstance(s, Pairs) else (self.names_s_, self.names_q_)
         order = order_of(s, q, group, time)
         s, q, context, group, time = unpacked(s, q, context, group, time)
         rows_s, rows_q = as_pair(s, q, least=FEWEST_ROWS)
@@ -197,14 +198,16 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
         found, self.p_value_ = findings_of(candidates, data)
         used = {one.lens[0] for one in found}
         self.lenses_: dict[str, Lens] = {lens.name: lens for lens in lenses if lens.name in used}
-        self.findings_ = tuple(self._described(one, data) for one in found)
+        self.findings_ = tuple(self._described(one, data, channels) for one in found)
         self.n_rows_ = n
         #: The rows of the fit that are oddest in both inputs, for a list where nothing else can be told.
         self.oddest_: IntArray = np.argsort(-np.minimum(odd[0], odd[1]), kind="stable")[:ODDEST]
         self.oddest_percentiles_ = np.column_stack(odd)[self.oddest_]
         return self
 
-    def _described(self, one: Finding, data: FitRows) -> Finding:
+    def _described(
+        self, one: Finding, data: FitRows, channels: tuple[tuple[str, ...] | None, tuple[str, ...] | None]
+    ) -> Finding:
         """A finding with its typical rows, what sets it apart, and when it was seen."""
         member = np.zeros(len(data), dtype=bool)
         member[one.rows] = True
@@ -212,9 +215,7 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
         typical = np.argsort(np.square(both - np.median(both, axis=0)).sum(1), kind="stable")[:_EXEMPLARS]
         columns = [
             sets_apart(rows, member, features, data.context, names)
-            for rows, features, names in zip(
-                (data.s, data.q), self.features_, (self.names_s_, self.names_q_), strict=True
-            )
+            for rows, features, names in zip((data.s, data.q), self.features_, channels, strict=True)
         ]
         seen: list[str | None] = [None, None]
         if data.time is not None:
@@ -237,6 +238,8 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
         return Rule(
             1.0,
             float(np.clip(flagged, 1e-6, 0.5)),
+            # Without any finding there is nothing to flag, and no rule that could.
+            thresholds=HALF if len(self) else NEVER,
             background="all rows" if self.contexts_ is None else "context",
             findings={one.number: one.decision or ("flagged" if one.flagged else "listed") for one in self},
         )
@@ -261,10 +264,11 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
         return found
 
     def score_rows(self, s: Any, q: Any = None, context: Any = None) -> RowScores:
-        """Confidences, score, decision and finding of each row, in one pass.
+        """Confidences, score, decision and finding of each row, in one pass; see :meth:`scores_of`."""
+        return self.scores_of(self.memberships(s, q, context))
 
-        ``p_s`` and ``p_q`` are 1 where the input by itself puts the row into a flagged finding, 0 elsewhere.
-        """
+    def memberships(self, s: Any, q: Any = None, context: Any = None) -> Memberships:
+        """Which findings each row belongs to; decisions do not change it."""
         self._check_fitted()
         rows = self._rows(s, q, context)
         member, says_s, says_q = (np.zeros((len(rows), len(self)), dtype=bool) for _ in range(3))
@@ -276,11 +280,7 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
                     member[:, k] = votes.member[:, one.candidate]
                     says_s[:, k] = votes.score_s[:, one.candidate] >= 0
                     says_q[:, k] = votes.score_q[:, one.candidate] >= 0
-        flag, finding, ignored = self._decided(member)
-        kept = np.array([one.flagged for one in self], dtype=bool)
-        p_s, p_q = (np.asarray(says[:, kept].any(axis=1), dtype=np.float64) for says in (says_s, says_q))
-        score = (flag + np.minimum(rows.odd_s, rows.odd_q)) / 2
-        return RowScores(p_s, p_q, score, flag, finding, ignored if ignored.any() else None)
+        return Memberships(member, says_s, says_q, np.minimum(rows.odd_s, rows.odd_q))
 
     def _rows(self, s: Any, q: Any, context: Any) -> Rows:
         s, q, context, _, _ = unpacked(s, q, context)

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from coad._typing import BoolArray, IntArray
+from coad._typing import BoolArray, FloatArray, IntArray
+from coad.core.assessment import RowScores
 from coad.core.validation import LEVEL
 from coad.exceptions import InputError, NotFittedError
 from coad.findings.finding import Decision, Finding, FindingTable
 
-__all__ = ["FindingList"]
+__all__ = ["FindingList", "Memberships"]
+
+
+class Memberships(NamedTuple):
+    """Which findings rows belong to, whatever a person decides about them; a column for each finding, by number.
+
+    ``says_s`` and ``says_q`` are what each input says by itself; ``odd_both`` is the smaller percentile of oddness.
+    """
+
+    member: BoolArray
+    says_s: BoolArray
+    says_q: BoolArray
+    odd_both: FloatArray
 
 
 class FindingList:
@@ -100,7 +113,21 @@ class FindingList:
         """A copy with decisions of its own."""
         return copy.copy(self)
 
+    def scores_of(self, rows: Memberships) -> RowScores:
+        """Confidences, score, decision and finding of rows whose memberships are known: quick, after a decision.
+
+        ``p_s`` and ``p_q`` are 1 where the input by itself puts the row into a flagged finding, 0 elsewhere.
+        """
+        flag, finding, ignored = self._decided(rows.member)
+        kept = np.array([one.flagged for one in self], dtype=bool)
+        p_s, p_q = (
+            np.asarray(says[:, kept].any(axis=1), dtype=np.float64) for says in (rows.says_s, rows.says_q)
+        )
+        some = any(one.decision == "ignore" for one in self)
+        return RowScores(p_s, p_q, (flag + rows.odd_both) / 2, flag, finding, ignored if some else None)
+
     def _flags_of_fit(self) -> BoolArray:
+        """Which rows of the fit are flagged."""
         member = np.zeros((self.n_rows_, len(self)), dtype=bool)
         for one in self:
             member[one.rows, one.number - 1] = True

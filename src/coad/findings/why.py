@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import BoolArray
+from coad.data.pairs import Pairs
 from coad.findings.features import InputFeatures
 
-__all__ = ["Column", "Why", "sets_apart"]
+__all__ = ["Column", "Why", "channel_names", "sets_apart"]
 
 #: Columns that are named in each input: more are not read.
 _COLUMNS = 5
@@ -97,6 +98,13 @@ def sets_apart(
     deviation = np.median(features.deviations(rows[own], inside), axis=0)
     order = np.argsort(-np.abs(deviation), kind="stable")[:_COLUMNS]
     return tuple(Column(_name(names, int(i)), float(deviation[i])) for i in order if deviation[i] != 0)
+
+
+def channel_names(pairs: Pairs) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+    """The names of the columns or channels of both inputs; None where they do not fit."""
+    sides = ((pairs.s, pairs.s_names), (pairs.q, pairs.q_names))
+    found = [names if len(names) == rows.shape[1] else None for rows, names in sides]
+    return found[0], found[1]
 
 
 def _channels(rows: NDArray[Any], own: NDArray[Any], names: Sequence[str] | None) -> tuple[Column, ...]:

@@ -15,26 +15,36 @@ from coad.report.drawings import NormalRows, draw, shape_kind
 from coad.report.study import Study
 from coad.workflows.scored import Scored
 
-__all__ = ["card", "one_sided", "pair_facts", "pair_title", "strongest"]
+__all__ = ["both_inputs", "card", "one_sided", "pair_facts", "pair_title", "strongest"]
 
 
 def card(study: Study, normal: NormalRows, pair: int, title: str, facts: str) -> str:
     """One pair with both inputs drawn side by side, as HTML."""
     scored = study.scored
+    captions = ("s", "q")  # a finding decides by both inputs, so there is no confidence of each
+    if not study.rule.findings:
+        captions = (f"s: p_s = {scored.p_s[pair]:.3f}", f"q: p_q = {scored.p_q[pair]:.3f}")
+    return (
+        f"<article class='event' data-pair='{pair}'><h3>{escape(title)}</h3><p class='facts'>{escape(facts)}</p>"
+        f"{both_inputs(scored, normal, pair, captions, title)}</article>"
+    )
+
+
+def both_inputs(
+    scored: Scored, normal: NormalRows, pair: int, captions: tuple[str, str], title: str = ""
+) -> str:
+    """Drawings of both inputs of a pair with a caption each, as HTML."""
     drawings = "".join(
-        f"<div><p class='side'>{side}: p_{side} = {p:.3f}</p>"
+        f"<div><p class='side'>{escape(caption)}</p>"
         + draw(store.rows([pair])[0], names, normal.of(side, pair), f"{side} of {title}")
         + "</div>"
-        for side, store, names, p in (
-            ("s", scored.s, scored.s_names, scored.p_s[pair]),
-            ("q", scored.q, scored.q_names, scored.p_q[pair]),
+        for side, store, names, caption in (
+            ("s", scored.s, scored.s_names, captions[0]),
+            ("q", scored.q, scored.q_names, captions[1]),
         )
     )
     beside = " beside" if shape_kind(scored.s.shape, scored.s_names) == "image" else ""
-    return (
-        f"<article class='event' data-pair='{pair}'><h3>{escape(title)}</h3><p class='facts'>{escape(facts)}</p>"
-        f"<div class='sides{beside}'>{drawings}</div></article>"
-    )
+    return f"<div class='sides{beside}'>{drawings}</div>"
 
 
 def pair_title(scored: Scored, pair: int) -> str:

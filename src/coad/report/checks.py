@@ -9,6 +9,7 @@ import numpy as np
 from coad.core.metric import precision_hat
 from coad.core.moments import Moments
 from coad.core.rule import Rule
+from coad.core.validation import LEVEL
 from coad.core.verdict import FOUND
 from coad.exceptions import CoadWarning
 from coad.report.study import Study
@@ -24,7 +25,7 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 def checks_table(study: Study) -> Table:
     """Each assumption, what was measured, and whether it holds."""
     found, scored = study.evaluation, study.scored
-    level = study.model.significance
+    level = getattr(study.model, "significance", LEVEL)  # findings have that of the engine
     rows: list[tuple[str, str, str]] = []
 
     def add(what: str, measured: str, holds: bool | None) -> None:

@@ -35,7 +35,11 @@ def settings_section(study: Study, names: str) -> Section:
         ("rows read", f"{study.scored.n_rows:,}, {len(study.scored):,} {study.scored.what}"),
         ("rule", study.rule.words()),
         ("β of the rule", beta_text(study.beta)),
-        ("α in training", f"{model.alpha_:.4g} ({model.alpha_how_})"),
+        *(
+            [("α in training", f"{model.alpha_:.4g} ({model.alpha_how_})")]
+            if hasattr(model, "alpha_")
+            else []
+        ),
         ("seed", str(model.random_state_)),
         ("trained", f"{model.status_}, p = {model.p_value_:.3g}"),
         ("coad", __version__),

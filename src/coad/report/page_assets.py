@@ -35,6 +35,18 @@ th:first-child, td:first-child { text-align: left; }
 svg.shape { width: 100%; height: auto; display: block; } svg.shape text { font-size: 10.5px; fill: var(--soft); }
 svg.shape .line { fill: none; stroke: var(--blue); stroke-width: 1.4; }
 svg.shape .normal { fill: var(--band); opacity: .55; } svg.shape .bar { fill: var(--blue); }
+.findings { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 500px), 1fr)); gap: .8rem; }
+.finding h3 { font-size: 1rem; } .tag { font-size: .8rem; font-weight: 600; color: var(--soft); white-space: normal; }
+.tag.yes { color: var(--red); }
+.evidence { display: grid; grid-template-columns: repeat(3, minmax(0, 1fr)); gap: .2rem .6rem; margin: .3rem 0 .4rem; }
+.evidence dt { font-size: .74rem; color: var(--soft); } .evidence dd { margin: 0; font-size: .88rem;
+  font-variant-numeric: tabular-nums; }
+.apart { font-size: .84rem; margin: .15rem 0; overflow-wrap: anywhere; } .apart b { margin-right: .25rem; }
+.examples { display: grid; gap: .4rem .8rem; margin-top: .3rem; }
+.examples .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 210px), 1fr)); gap: 0 .6rem; }
+.examples.images { grid-template-columns: repeat(auto-fit, minmax(min(100%, 150px), 1fr)); }
+.examples.images .sides { grid-template-columns: 1fr 1fr; }
+svg.shape.when { height: 26px; margin-top: .4rem; } .ends { display: flex; justify-content: space-between; }
 svg.shape .axis { stroke: var(--soft); stroke-width: 1; } svg.shape image { image-rendering: pixelated; }
 """
 
@@ -50,8 +62,9 @@ section { margin: 1.9rem 0 0; padding-top: .8rem; border-top: 1px solid var(--li
 .figure { width: 100%; min-height: 430px; } pre { overflow-x: auto; background: var(--card); padding: .7rem;
   border: 1px solid var(--line); border-radius: 8px; font-size: .84rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 td { overflow-wrap: break-word; } .left td, td:first-child { overflow-wrap: anywhere; min-width: 5.5rem; }
+#findings th, #findings td { white-space: nowrap; min-width: 0; } #findings :is(th, td):last-child { text-align: left; }
 @media print { nav { display: none; } body { font-size: 12px; } section { break-inside: avoid-page; }
-  #events, #disagreements { break-inside: auto; } }
+  #events, #disagreements, #cards { break-inside: auto; } }
 """
 
 #: Draws every figure of the page in light or dark colours, and in light ones for printing.

@@ -138,6 +138,8 @@ def next_step(judgement: Judgement) -> str:
     codes = {one.code for one in judgement.suspicions}
     if "no_rare_mode" in codes:
         return "next: coad role shows the modes and says which are called rare"
+    if "no_flagged_finding" in codes:
+        return "next: coad explore shows the findings; decide there, or with coad decide, which of them are events"
     if "nothing_flagged" in codes:
         return "next: coad tune chooses lower thresholds on these files"
     if judgement.status == NO_COINCIDENCE:

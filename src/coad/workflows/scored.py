@@ -226,6 +226,7 @@ def read_scored(
     *,
     label: str | None = None,
     inputs: bool = True,
+    everything: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Scored:
     """Score files with a model, and keep the origin of each pair. Pairs of dismissed kinds are left out.
@@ -238,6 +239,8 @@ def read_scored(
         A column of labels, for judging only.
     inputs : bool
         Whether the inputs are kept too, for pages.
+    everything : bool
+        Whether pairs of dismissed kinds and ignored findings are kept as well; they are not flagged.
     progress : function, optional
         Called with the number of rows read.
 
@@ -311,7 +314,7 @@ def read_scored(
         unseen=tuple(unseen.most_common()),
         bad_files=tuple(bad_files),
     )
-    if dismissed is None or not dismissed.any():
+    if everything or dismissed is None or not dismissed.any():
         return scored
     return replace(scored.part(np.flatnonzero(~dismissed)), n_dismissed=int(dismissed.sum()))
 

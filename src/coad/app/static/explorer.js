@@ -12,7 +12,7 @@ let more = null;     // the scan, the training and the kinds, once they are read
 let evidence = null; // the tests of the rule that is shown
 let surfaceOf = null;  // F̂ over both thresholds for the β of surfaceOf.beta
 let opened = null;   // the pair in the dialog
-const view = { saved: true, threshold_s: 0.5, threshold_q: 0.5, beta: 1, regime: -1, start: null, end: null, kind: '', mark: '', sort: 'strongest', show: 'events', page: 0 };
+const view = { saved: true, threshold_s: 0.5, threshold_q: 0.5, beta: 1, regime: -1, finding: -1, start: null, end: null, kind: '', mark: '', sort: 'strongest', show: 'events', page: 0 };
 
 // Read by the tests in a browser: how long it took from a move to its numbers, and how many answers came.
 window.coad = { latencies: [], answers: 0, verdicts: 0, firstPicture: null, allPictures: null, view };
@@ -99,11 +99,12 @@ function show(answer) {
   $('page').textContent = ` ${answer.page + 1} of ${answer.pages} `;
   $('before').disabled = answer.page === 0;
   $('after').disabled = answer.page + 1 >= answer.pages;
-  Scatter.draw(constants.points, view.threshold_s, view.threshold_q, answer.own, !nothing && (constants.lines || !answer.own));
+  $('rule').textContent = answer.rule;
+  if (!constants.findings) Scatter.draw(constants.points, view.threshold_s, view.threshold_q, answer.own, !nothing && (constants.lines || !answer.own));
   $('gallery').replaceChildren(...answer.cards.map(card));
   if (!answer.cards.length) {
     const said = document.createElement('p');
-    said.textContent = answer.events ? 'No event passes the filters.' : 'Nothing reaches both thresholds.';
+    said.textContent = answer.events ? 'No event passes the filters.' : constants.thresholds ? 'Nothing reaches both thresholds.' : 'Nothing is flagged.';
     $('gallery').append(said);
   }
   table('regimes', ['regime', constants.what, 'events', 'flagged', 'rate', 'P̂', 'mean p_s', 'mean p_q'], answer.regimes);
@@ -142,9 +143,9 @@ function markButtons(pair, said) {
 }
 
 // The banner: the verdict on the rule that the tiles show. It takes longer than the tiles, so it follows them.
-const banner = { asked: '', busy: false };
+const banner = { asked: '', busy: false, turn: 0 };
 async function judge() {
-  const asked = String(query({ page: 0, regime: -1, start: null, end: null, kind: '', mark: '', sort: 'strongest', show: 'events' }));
+  const asked = String(query({ page: 0, regime: -1, finding: -1, start: null, end: null, kind: '', mark: '', sort: 'strongest', show: 'events' })) + `#${banner.turn}`;  // the server does not get what follows the #
   if (asked === banner.asked) return;
   banner.asked = asked;
   $('verdict').textContent = 'Testing against chance…';
@@ -172,6 +173,12 @@ async function judge() {
     if (now === banner.asked) break;
   }
   banner.busy = false;
+}
+
+// After another decision: other numbers, and the banner for them.
+function follow() {
+  banner.turn += 1;
+  look();
 }
 
 async function saveRule() {
@@ -222,13 +229,14 @@ async function pictures() {
   } catch (error) { showError(error); return; }
   const numbers = latest.numbers;
   Pictures.timeline(latest.timeline, constants.clock && constants.clock.dates);
+  if (!constants.thresholds) surfaceOf = { beta: view.beta, data: undefined };
   if (!surfaceOf || surfaceOf.beta !== view.beta) {
     const beta = view.beta;
     try {
       surfaceOf = { beta, data: await ask(`api/surface?beta=${beta === Infinity ? 'inf' : beta}`) };
     } catch (error) { showError(error); return; }
   }
-  Pictures.surface(surfaceOf.data, numbers);
+  if (constants.thresholds) Pictures.surface(surfaceOf.data, numbers);
   listen();
   if (window.coad.allPictures === null) window.coad.allPictures = performance.now();
   if (more && $('more').open) tests();
@@ -236,8 +244,7 @@ async function pictures() {
 
 function tests() {
   if (!more || !more.scan) return;
-  Pictures.curve(more.scan, latest.numbers);
-  Pictures.scanned(more.scan, latest.numbers);
+  if (constants.thresholds) { Pictures.curve(more.scan, latest.numbers); Pictures.scanned(more.scan, latest.numbers); }
   if (evidence && evidence.null) Pictures.chance(evidence.null, evidence.observed);
   $('history').hidden = !more.history.length;
   if (more.history.length) Pictures.history(more.history);
@@ -309,8 +316,8 @@ async function open(pair) {
     if (opened !== pair) return;
     $('event-title').textContent = one.title;
     $('event-facts').textContent = [one.facts, one.file, one.flagged ? 'flagged' : 'not flagged', one.kind, one.label === null ? null : `label: ${one.label ? 'anomalous' : 'normal'}`].filter(Boolean).join(' · ');
-    $('event-s-title').textContent = `s: p_s = ${one.p_s.toFixed(4)}`;
-    $('event-q-title').textContent = `q: p_q = ${one.p_q.toFixed(4)}`;
+    $('event-s-title').textContent = constants.findings ? 's' : `s: p_s = ${one.p_s.toFixed(4)}`;
+    $('event-q-title').textContent = constants.findings ? 'q' : `q: p_q = ${one.p_q.toFixed(4)}`;
     $('event-marks').replaceChildren(...markButtons(pair, one.mark));
     $('event').dataset.mark = one.mark || '';
     $('event-why').replaceChildren();
@@ -347,7 +354,8 @@ function place(side, value) {
 
 function begin() {
   document.title = `${constants.names} · coad`;
-  Scatter.begin(open);
+  $('scatter-section').hidden = constants.findings;  // a finding decides by both inputs: there are no confidences to show
+  if (!constants.findings) Scatter.begin(open);
   $('title').textContent = constants.names;
   constants.betas = constants.betas.map(number);
   constants.start = constants.start.map(number);
@@ -386,12 +394,11 @@ function begin() {
   $('follow').addEventListener('change', () => { if ($('follow').checked) { view.saved = false; look(true); } });
   $('reset').addEventListener('click', () => { atModel(); look(); });
   $('save').addEventListener('click', saveRule);
-  $('rule').textContent = constants.rule;
   for (const part of document.querySelectorAll('[data-thresholds]')) part.hidden = !constants.thresholds;
   $('said').textContent = sessionStorage.getItem('said') || '';
   sessionStorage.removeItem('said');
-  for (const name of ['show', 'regime', 'kind', 'mark', 'sort']) {
-    $(name).addEventListener('change', () => { view[name] = name === 'regime' ? Number($(name).value) : $(name).value; view.page = 0; look(); });
+  for (const name of ['show', 'regime', 'finding', 'kind', 'mark', 'sort']) {
+    $(name).addEventListener('change', () => { view[name] = ['regime', 'finding'].includes(name) ? Number($(name).value) : $(name).value; view.page = 0; look(); });
   }
   $('regime').append(...constants.regimes.map((name, i) => new Option(name, i)));
   $('regime-label').hidden = !constants.regimes.length;
@@ -410,8 +417,8 @@ function begin() {
     for (const [name, value] of [['start', low], ['end', high]]) $(name).value = value === null ? '' : constants.clock.dates ? new Date(1000 * value).toISOString().slice(0, 19) : value;
   };
   $('clear').addEventListener('click', () => {
-    for (const [name, value] of [['show', 'events'], ['regime', '-1'], ['kind', ''], ['mark', ''], ['sort', 'strongest']]) $(name).value = value;
-    Object.assign(view, { show: 'events', regime: -1, kind: '', mark: '', sort: 'strongest', page: 0 });
+    for (const [name, value] of [['show', 'events'], ['regime', '-1'], ['finding', '-1'], ['kind', ''], ['mark', ''], ['sort', 'strongest']]) $(name).value = value;
+    Object.assign(view, { show: 'events', regime: -1, finding: -1, kind: '', mark: '', sort: 'strongest', page: 0 });
     if (constants.clock) setTime(null, null);
     look();
   });
@@ -420,6 +427,7 @@ function begin() {
   $('more').addEventListener('toggle', () => { if ($('more').open) tests(); });
   $('controls').addEventListener('submit', (event) => event.preventDefault());
   $('close').addEventListener('click', () => $('event').close());
+  if (constants.findings) Findings.begin();
   $('event').addEventListener('close', () => { opened = null; });
   $('event').addEventListener('keydown', (event) => {
     const verdict = { r: 'real', n: 'not real', k: 'known', u: null }[event.key];
