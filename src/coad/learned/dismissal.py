@@ -116,5 +116,5 @@ def refit(det: CoAD, s: Any, q: Any, context: Any) -> CoAD:
     kept = np.flatnonzero(keep)
     new: CoAD = clone(det)
     labels = {"context": context, "group": group, "time": time}
-    known = {name: None if x is None else np.asarray(x)[keep] for name, x in labels.items()}
+    known: dict[str, Any] = {name: None if x is None else np.asarray(x)[keep] for name, x in labels.items()}
     return new.fit(take_rows(s, kept), take_rows(q, kept), **known)

@@ -172,6 +172,7 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         context: Any = None,
         group: ArrayLike | None = None,
         time: ArrayLike | None = None,
+        gate: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> CoAD:
         """Train on pairs: row i of ``s`` and row i of ``q`` were recorded at the same time.
 
@@ -189,6 +190,10 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
             rows are alike, groups that follow each other are held out together, with a gap on both sides.
         time
             Time of each row; without it, rows are taken to be in time order.
+        gate
+            For s and for q, one number in [0, 1] per row that its confidence is multiplied by throughout the fit: with
+            0, that input cannot mark the row. :meth:`confidences` are those of the networks alone; multiply them by
+            the gates of the rows.
 
         Returns
         -------
@@ -196,7 +201,7 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
             This model. With ``checkpoint`` set, an interrupted ``fit`` resumes when it is called again.
         """
         with Progress("preparing", verbose=self.verbose):
-            fit_model(self, s, q, context=context, group=group, time=time)
+            fit_model(self, s, q, context=context, group=group, time=time, gate=gate)
         return self
 
     def dismiss(self, kind: int, s: Any = None, q: Any = None, *, context: Any = None) -> CoAD:

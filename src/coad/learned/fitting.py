@@ -23,6 +23,7 @@ from coad.learned.training.duo import StoredRows
 from coad.learned.training.heads import train_heads
 from coad.learned.training.inputs import (
     as_context,
+    as_gate,
     as_pair,
     as_times,
     names_of,
@@ -40,7 +41,7 @@ __all__ = ["LEAST_ROWS", "fit_model"]
 LEAST_ROWS = 50
 
 
-def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: Any) -> None:
+def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: Any, gate: Any = None) -> None:
     """See :meth:`coad.CoAD.fit`."""
     betas = check_settings(model)
     model.names_s_, model.names_q_ = names_of(s, q)
@@ -51,6 +52,7 @@ def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: An
     if model.context is not None:
         model.context_ = fitted_context(model.context, s, q, group=group, time=time)
     labels = as_context(model.known_context(s, q, context), len(rows_s))
+    gates = as_gate(gate, len(rows_s))
     reject_constant(rows_s, "s")
     reject_constant(rows_q, "q")
     seed = seed_of(model.random_state)
@@ -81,7 +83,7 @@ def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: An
     settings = replace(settings, memory=memory)
     # Rows are taken and scaled batch by batch; indexing the whole array would double the memory.
     scalers = (model.scaler_s_, model.scaler_q_)
-    stored = [StoredRows((rows_s, rows_q), scalers, index, labels, codes) for index in (train, held)]
+    stored = [StoredRows((rows_s, rows_q), scalers, index, labels, codes, gates) for index in (train, held)]
     found = train_heads(model, blueprints, settings, heads, (stored[0], stored[1]), betas)
     model.alpha_, model.alpha_how_ = found.alpha, found.how
     model.fitted_, model.history_, model.plan_ = found.fitted, found.histories, found.plan
@@ -92,6 +94,8 @@ def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: An
             # Each start was trained for a threshold of one half; the mean of several was not.
             view = model.at(beta)
             p_s, p_q = view.confidences(rows_s, rows_q, context)
+            if gates is not None:
+                p_s, p_q = p_s * gates[0], p_q * gates[1]
             pair = view._searched(p_s, p_q, beta, labels, alpha=model.alpha, n_permutations=0)
             if np.isfinite(pair).all():
                 own.rule = replace(own.rule, thresholds=pair)

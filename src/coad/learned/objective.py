@@ -21,9 +21,11 @@ from coad.core.moments import Moments
 from coad.core.validation import check_betas, check_rate
 from coad.exceptions import InputError
 
-__all__ = ["CoincidenceLoss", "soft_fbeta"]
+__all__ = ["CoincidenceLoss", "Gate", "gated", "soft_fbeta", "sum_moments"]
 
 Preset = Literal["robust", "paper"]
+#: What the confidences of s and of q are multiplied by, in [0, 1], one number per row and input.
+Gate = tuple[Tensor, Tensor]
 
 #: Beyond this a float64 sigmoid is exactly 1; the clamp also avoids denormal products.
 _LOGIT_LIMIT = 50.0
@@ -104,7 +106,9 @@ class CoincidenceLoss(nn.Module):
         self.alpha = value
         self.ceiling = value if ceiling is None else torch.as_tensor(ceiling, dtype=torch.float64)
 
-    def forward(self, logit_s: Tensor, logit_q: Tensor, context: Any = None) -> Tensor:
+    def forward(
+        self, logit_s: Tensor, logit_q: Tensor, context: Any = None, gate: Gate | None = None
+    ) -> Tensor:
         """The loss of a batch.
 
         Parameters
@@ -114,22 +118,26 @@ class CoincidenceLoss(nn.Module):
             summed.
         context
             The stratum of each row.
+        gate
+            What p_s and p_q of each row are multiplied by, two tensors of shape (n,).
 
         Returns
         -------
         Tensor
             A scalar.
         """
-        return self.of_moments(self.moments(logit_s, logit_q, context)).sum() + self._magnitude(
+        return self.of_moments(self.moments(logit_s, logit_q, context, gate)).sum() + self._magnitude(
             logit_s, logit_q, _rows(logit_s)
         )
 
-    def moments(self, logit_s: Tensor, logit_q: Tensor, context: Any = None) -> Moments:
+    def moments(
+        self, logit_s: Tensor, logit_q: Tensor, context: Any = None, gate: Gate | None = None
+    ) -> Moments:
         """The moments of a batch or a chunk of one; chunks are added with ``+``.
 
         Parameters
         ----------
-        logit_s, logit_q, context
+        logit_s, logit_q, context, gate
             As in :meth:`forward`.
 
         Returns
@@ -142,7 +150,7 @@ class CoincidenceLoss(nn.Module):
                 f"the logits of s have shape {tuple(logit_s.shape)} and those of q "
                 f"{tuple(logit_q.shape)}; they must match"
             )
-        return sum_moments(p_s, p_q, context)
+        return sum_moments(*gated(p_s, p_q, gate), context)
 
     def of_moments(self, moments: Moments) -> Tensor:
         """−F̂β plus the wall for each model and β; the magnitude term does not depend on the moments.
@@ -162,14 +170,21 @@ class CoincidenceLoss(nn.Module):
         )
         return self._wall(moments) - value
 
-    def partial(self, logit_s: Tensor, logit_q: Tensor, whole: Moments, context: Any = None) -> Tensor:
+    def partial(
+        self,
+        logit_s: Tensor,
+        logit_q: Tensor,
+        whole: Moments,
+        context: Any = None,
+        gate: Gate | None = None,
+    ) -> Tensor:
         """A scalar whose gradient, summed over the chunks of a batch, is that of the loss of the batch.
 
         The gradient is Σ ∂L/∂(sum)·∂(sum), the paper's pseudo-target c1·p_q − c2. The value has no meaning.
 
         Parameters
         ----------
-        logit_s, logit_q, context
+        logit_s, logit_q, context, gate
             One chunk, as in :meth:`forward`.
         whole
             The moments of the whole batch, computed without gradient.
@@ -182,7 +197,7 @@ class CoincidenceLoss(nn.Module):
         sums = [x.detach().clone().requires_grad_(True) for x in (whole.sum_s, whole.sum_q, whole.sum_sq)]
         loss = self.of_moments(Moments(whole.n, sums[0], sums[1], sums[2], whole.strata)).sum()
         weights = torch.autograd.grad(loss, sums)
-        own = self.moments(logit_s, logit_q, context)
+        own = self.moments(logit_s, logit_q, context, gate)
         if whole.strata is not None:
             zero = torch.zeros_like(sums[0])
             own = Moments(torch.zeros_like(whole.n), zero, zero, zero, whole.strata) + own
@@ -255,6 +270,18 @@ def soft_fbeta(
         true_positives, moments.mu_sq, tuple(beta), torch.as_tensor(alpha, dtype=torch.float64)
     )
     return value
+
+
+def gated(p_s: Tensor, p_q: Tensor, gate: Gate | None) -> tuple[Tensor, Tensor]:
+    """Confidences of shape (models, n, β), each input's multiplied by its own gate.
+
+    >>> p = torch.full((1, 2, 1), 0.5)
+    >>> gated(p, p, (torch.tensor([1.0, 0.0]), torch.ones(2)))[0].flatten().tolist()
+    [0.5, 0.0]
+    """
+    if gate is None:
+        return p_s, p_q
+    return p_s * gate[0][:, None], p_q * gate[1][:, None]
 
 
 def sum_moments(p_s: Tensor, p_q: Tensor, context: Any = None) -> Moments:

@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from coad._typing import FloatArray
 from coad.learned.nets import LoopedNet, NormalisedHead, StackedNet, member_slice
-from coad.learned.objective import CoincidenceLoss
+from coad.learned.objective import CoincidenceLoss, Gate, gated
 from coad.learned.scaling import Scaler
 
 __all__ = ["SHIFTS", "Duo", "Rows", "StoredRows", "confidences", "fingerprint", "orient", "settle"]
@@ -57,11 +58,12 @@ class Duo(nn.Module):
 
 @dataclass(frozen=True)
 class Rows:
-    """Scaled pairs as tensors; ``context`` holds stratum numbers."""
+    """Scaled pairs as tensors; ``context`` holds stratum numbers, ``gate`` what the confidences are multiplied by."""
 
     s: Tensor
     q: Tensor
     context: Tensor | None = None
+    gate: Gate | None = None
 
     def __len__(self) -> int:
         return len(self.s)
@@ -70,6 +72,12 @@ class Rows:
         """The pairs of some rows."""
         rows = torch.from_numpy(index)
         return self.s[rows], self.q[rows]
+
+    def conditions(self, index: NDArray[np.int64] | slice) -> tuple[Tensor | None, Gate | None]:
+        """The context and the gate of some rows."""
+        rows = index if isinstance(index, slice) else torch.from_numpy(index)
+        context = None if self.context is None else self.context[rows]
+        return context, None if self.gate is None else (self.gate[0][rows], self.gate[1][rows])
 
     def blocks(self, size: int = 1024, limit: int | None = None) -> Iterator[tuple[Tensor, Tensor]]:
         """All rows in order (or the first ``limit``), a block at a time."""
@@ -88,12 +96,15 @@ class StoredRows(Rows):
         index: NDArray[np.int64],
         labels: NDArray[Any] | None,
         codes: NDArray[np.int64] | None,
+        gate: tuple[FloatArray, FloatArray] | None = None,
     ) -> None:
         object.__setattr__(self, "arrays", arrays)
         object.__setattr__(self, "scalers", scalers)
         object.__setattr__(self, "index", index)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "context", None if codes is None else torch.from_numpy(codes[index]))
+        own = None if gate is None else (torch.from_numpy(gate[0][index]), torch.from_numpy(gate[1][index]))
+        object.__setattr__(self, "gate", own)
 
     arrays: tuple[NDArray[np.float32], NDArray[np.float32]]
     scalers: tuple[Scaler | None, Scaler | None]
@@ -115,11 +126,11 @@ class StoredRows(Rows):
 
 @torch.no_grad()
 def confidences(duo: Duo, rows: Rows, chunk: int = 1024) -> tuple[Tensor, Tensor]:
-    """p_s and p_q of all rows, (members, n, heads), float64."""
+    """p_s and p_q of all rows, times the gates, (members, n, heads), float64."""
     duo.eval()
     blocks = [duo(s, q) for s, q in rows.blocks(chunk)]
     logit_s, logit_q = (torch.cat([block[i] for block in blocks], dim=1).double() for i in (0, 1))
-    return logit_s.sigmoid(), logit_q.sigmoid()
+    return gated(logit_s.sigmoid(), logit_q.sigmoid(), rows.gate)
 
 
 @torch.no_grad()
@@ -153,7 +164,7 @@ def orient(
     are marked.
     """
     z = settle(duo, rows, limit)
-    context = None if rows.context is None else rows.context[:limit]
+    conditions = rows.conditions(slice(limit))
     heads = (duo.head_s, duo.head_q)
     options = [
         (sign_s, sign_q, shift)
@@ -166,7 +177,7 @@ def orient(
             (head.shift if shift is None else shift) + sign * (head(values) - head.shift)
             for head, values, sign in zip(heads, z, (sign_s, sign_q), strict=True)
         ]
-        losses.append(objective.of_moments(objective.moments(logits[0], logits[1], context)))
+        losses.append(objective.of_moments(objective.moments(logits[0], logits[1], *conditions)))
     stacked = torch.nan_to_num(torch.stack(losses), nan=math.inf)
     # Only if some coincidence is found: on noise, the lowest loss is that of marking nothing.
     found = (stacked.min(0).values < -least_gain) & (stacked[0] - stacked.min(0).values > least_gain)
@@ -190,4 +201,6 @@ def fingerprint(*sets: Rows) -> str:
                 digest.update(x.contiguous().numpy().tobytes())
         if rows.context is not None:
             digest.update(rows.context.numpy().tobytes())
+        for one in rows.gate or ():
+            digest.update(one.numpy().tobytes())
     return digest.hexdigest()

@@ -154,6 +154,9 @@ def same_rows(product: FloatArray, of_best: FloatArray) -> bool:
 
 @torch.inference_mode()
 def _product(scorer_s: Scorer, scorer_q: Scorer, rows: Rows) -> FloatArray:
-    """p_s·p_q of the first validation rows."""
+    """p_s·p_q of the first validation rows, times their gates."""
     blocks = [scorer_s(s) * scorer_q(q) for s, q in rows.blocks(limit=_COMPARED_ROWS)]
-    return np.asarray(torch.cat(blocks).numpy(), dtype=np.float64)
+    product = torch.cat(blocks)
+    for gate in rows.gate or ():
+        product = product * gate[: len(product)]
+    return np.asarray(product.numpy(), dtype=np.float64)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coad._typing import BoolArray
+from coad._typing import BoolArray, FloatArray
 from coad.data.pairs import Pairs
 from coad.exceptions import CoadWarning, InputError, UnseenContextWarning
 from coad.learned.scaling import Scaler
@@ -18,6 +18,7 @@ from coad.learned.scaling import Scaler
 __all__ = [
     "as_context",
     "as_fitted",
+    "as_gate",
     "as_groups",
     "as_pair",
     "as_rows",
@@ -244,6 +245,25 @@ def as_groups(group: Any, n: int) -> NDArray[Any] | None:
             f"group has {missing.sum():,} missing values (first at row {missing.argmax():,}); drop those rows"
         )
     return array.astype(str) if kind == "O" else array
+
+
+def as_gate(gate: Any, n: int) -> tuple[FloatArray, FloatArray] | None:
+    """The gates of s and q, one number in [0, 1] per row; others are refused.
+
+    >>> as_gate(([1, 0], [0.5, 1]), 2)
+    (array([1., 0.]), array([0.5, 1. ]))
+    """
+    if gate is None:
+        return None
+    if len(gate) != 2:
+        raise InputError("gate must be a pair: one number per row for s, and one for q")
+    found = []
+    for side, values in zip("sq", gate, strict=True):
+        one = np.ascontiguousarray(_per_row(values, n, f"the gate of {side}"), dtype=np.float64)
+        if not ((one >= 0.0) & (one <= 1.0)).all():
+            raise InputError(f"the gate of {side} must lie in [0, 1]; drop rows where it is missing")
+        found.append(one)
+    return found[0], found[1]
 
 
 def as_times(time: Any, n: int) -> NDArray[Any] | None:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from coad.exceptions import CoadWarning, FileError, InputError
 from coad.learned.nets import LoopedNet
-from coad.learned.objective import CoincidenceLoss, sum_moments
+from coad.learned.objective import CoincidenceLoss, Gate, sum_moments
 from coad.learned.training.adam import Adam, Group
 from coad.learned.training.checkpoint import difference, plain, read_state, write_state
 from coad.learned.training.duo import SHIFTS, Duo, Rows, confidences, orient, settle
@@ -180,26 +180,28 @@ class Trainer:
             for number, index in enumerate(np.array_split(order, batches)):
                 self._set_schedule((self.epoch + number / batches) / self.settings.epochs)
                 s, q = self.train_rows.take(index)
-                context = None if self.train_rows.context is None else self.train_rows.context[index]
+                conditions = self.train_rows.conditions(index)
                 if self.augment is not None:
                     s, q = self.augment(s, q, noise)
                 if self.settings.jitter > 0:
                     s, q = (x + self.settings.jitter * torch.randn(x.shape, generator=noise) for x in (s, q))
-                losses.append(self._step(s, q, context))
+                losses.append(self._step(s, q, *conditions))
         return float(np.mean(losses))
 
-    def _step(self, s: Tensor, q: Tensor, context: Tensor | None) -> float:
+    def _step(self, s: Tensor, q: Tensor, context: Tensor | None, gate: Gate | None = None) -> float:
         self.optimizer.zero_grad()
         micro = self.settings.micro_batch
         if micro is not None and micro < len(s):
-            loss = self._in_two_passes(s, q, context, micro)
+            loss = self._in_two_passes(s, q, context, gate, micro)
         else:
-            loss = self.objective(*self._forward(s, q), context)
+            loss = self.objective(*self._forward(s, q), context, gate)
             loss.backward()
         self.optimizer.step()
         return float(loss.detach())
 
-    def _in_two_passes(self, s: Tensor, q: Tensor, context: Tensor | None, micro: int) -> Tensor:
+    def _in_two_passes(
+        self, s: Tensor, q: Tensor, context: Tensor | None, gate: Gate | None, micro: int
+    ) -> Tensor:
         """The exact gradient of the whole batch with the memory of ``micro`` rows.
 
         The loss, and the normalised head with it, depends on the networks through one logit per row and head.
@@ -212,7 +214,7 @@ class Trainer:
             with torch.no_grad():
                 z = torch.cat([net(part) for part in torch.split(x, micro)], dim=1)
             collected.append(z.requires_grad_(True))
-        loss: Tensor = self.objective(duo.head_s(collected[0]), duo.head_q(collected[1]), context)
+        loss: Tensor = self.objective(duo.head_s(collected[0]), duo.head_q(collected[1]), context, gate)
         loss.backward()  # type: ignore[no-untyped-call]
         for net, x, z in ((duo.net_s, s, collected[0]), (duo.net_q, q, collected[1])):
             assert z.grad is not None
