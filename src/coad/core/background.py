@@ -199,6 +199,7 @@ class ExcessTest(NamedTuple):
     p_value: float  #: draws without events
     evidence: float  #: the largest O·log(O/E) - (O - E) over pairs of thresholds
     shift_p_value: float | None = None  #: one input moved in time; None if not tested
+    tail_p_value: float | None = None  #: draws of a t-copula with the tails of the data; None if not tested
 
 
 def excess_test(
@@ -249,10 +250,12 @@ def excess_test(
             shifted = shift_test(grid, n_shifts=n_draws, rng=rng)[0]
         return ExcessTest(test.p_value, test.evidence, shifted)
     null = CopulaNull(grid, score_s, score_q)
-    p_value = null.p_value(n_draws, rng)
+    p_value = null.test(n_draws, rng).p_value
+    freedom = null.freedom()
+    tails = p_value if math.isinf(freedom) else null.test(n_draws, rng, freedom).p_value
     if ordered:
-        shifted = null.shift_p_value(n_draws, rng)[0]
-    return ExcessTest(p_value, null.evidence, shifted)
+        shifted = null.shift_test(n_draws, rng)[0]
+    return ExcessTest(p_value, null.evidence, shifted, tails)
 
 
 def rule_test(

@@ -79,7 +79,8 @@ def fit_bulk(z_s: FloatArray, z_q: FloatArray) -> BulkFit:
     s, q = s - s.mean(), q - q.mean()
     r = float(s @ q / np.sqrt((s @ s) * (q @ q)))
     rho = rho_of_bulk(r)
-    slope = (_correlations()[_near(rho) + 1] - _correlations()[_near(rho)]) / (_LADDER[1] - _LADDER[0])
+    known, near = _correlations(), min(int(np.searchsorted(_LADDER[1:-1], rho)), len(_LADDER) - 2)
+    slope = (known[near + 1] - known[near]) / (_LADDER[1] - _LADDER[0])
     spread = max(1 - r * r, 1e-6)  # two scores that are one have no error at all, but rounding
     return BulkFit(rho, float(spread / np.sqrt(rows) / slope), rows)
 
@@ -92,10 +93,6 @@ def rho_of_bulk(correlation: float) -> float:
     """
     rho = float(np.interp(correlation, _correlations(), _LADDER))
     return 0.0 if abs(rho) < 1e-12 else rho
-
-
-def _near(rho: float) -> int:
-    return int(np.clip(np.searchsorted(_LADDER, rho) - 1, 0, len(_LADDER) - 2))
 
 
 @lru_cache(maxsize=1)
