@@ -34,11 +34,13 @@ __all__ = [
     "Background",
     "BackgroundKind",
     "ExcessTest",
+    "background_of",
     "bulk_correlation",
     "choose_background",
     "correlated_chance",
     "dependence_p_value",
     "excess_test",
+    "joint_draws",
     "rule_test",
 ]
 
@@ -156,7 +158,7 @@ def choose_background(
 
 
 def background_of(fit: BulkFit, kind: BackgroundKind) -> Background:
-    """The background that the fit of a bulk asks for."""
+    """The background that the fit of a bulk asks for: what :func:`choose_background` returns."""
     if fit.rows == 0:
         why = f"the bulk (both ranks below {BULK:g}) is too small or constant: no correlation can be measured"
         return Background(why=why) if kind == "auto" else Background("correlated", why=why)

@@ -12,11 +12,11 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammaincinv, stdtrit
+from scipy.special import gammaincinv, ndtri, stdtrit
 
 from coad._typing import FloatArray
 from coad.core.bulk import BULK
-from coad.core.copula import _exceed
+from coad.core.copula import normal_exceedance
 
 __all__ = ["fit_freedom", "t_cells"]
 
@@ -70,7 +70,7 @@ def t_cells(rho: float, freedom: float) -> FloatArray:
     """
     inner = _thresholds(freedom)
     both = np.zeros((len(EDGES) + 2, len(EDGES) + 2))
-    both[1:-1, 1:-1] = _t_exceed(inner, rho, freedom)
+    both[1:-1, 1:-1] = _t_exceedance(inner, rho, freedom)
     both[0, 1:-1] = both[1:-1, 0] = 1 - EDGES
     both[0, 0] = 1.0
     cells = both[:-1, :-1] - both[1:, :-1] - both[:-1, 1:] + both[1:, 1:]
@@ -78,18 +78,17 @@ def t_cells(rho: float, freedom: float) -> FloatArray:
 
 
 def _thresholds(freedom: float) -> FloatArray:
-    from scipy.special import ndtri
+    values: FloatArray = ndtri(EDGES) if math.isinf(freedom) else stdtrit(freedom, EDGES)
+    return values
 
-    return ndtri(EDGES) if math.isinf(freedom) else stdtrit(freedom, EDGES)  # type: ignore[no-any-return]
 
-
-def _t_exceed(t: FloatArray, rho: float, freedom: float) -> FloatArray:
+def _t_exceedance(t: FloatArray, rho: float, freedom: float) -> FloatArray:
     """P(T_s > t_i, T_q > t_j): a Gaussian copula averaged over the common scale."""
     if math.isinf(freedom):
-        return _exceed(t[:, None], t[None, :], rho)
+        return normal_exceedance(t[:, None], t[None, :], rho)
     nodes, weights = np.polynomial.legendre.leggauss(_SCALES)
     scale = np.sqrt(2 * gammaincinv(freedom / 2, (nodes + 1) / 2) / freedom)
     total: FloatArray = np.zeros((len(t), len(t)))
     for one, weight in zip(scale, weights / 2, strict=True):
-        total += weight * _exceed(one * t[:, None], one * t[None, :], rho)
+        total += weight * normal_exceedance(one * t[:, None], one * t[None, :], rho)
     return total

@@ -307,8 +307,7 @@ class _Selection:
             if self.n_strata > 1:
                 remedy = "add the columns that describe the regime to context, or take shorter blocks of time"
             message = f"{in_words(suspicions)}: the inputs seem to share a regime; {remedy}. " + message
-        if self.background.rho > 0:
-            message += f"; chance counted for correlated scores ({self.background.why})"
+        message += self._background_words()
         return ThresholdResult(
             **self._common(found, test),
             threshold_s=found.threshold_s,
@@ -343,11 +342,18 @@ class _Selection:
             joint_fraction=0.0,
             n_joint=0,
             status=NO_COINCIDENCE,
-            message=f"no coincidence found: {in_words(why)}; nothing is flagged",
+            message=f"no coincidence found: {in_words(why)}; nothing is flagged{self._background_words()}",
             suspicions=tuple(why),
             interval=None,
             intervals=None,
         )
+
+    def _background_words(self) -> str:
+        """How chance was counted, if that was not the caller's choice."""
+        if not self.allows_correlation:
+            return ""
+        kind = "correlated" if self.background.rho > 0 else "independent"
+        return f"; chance counted for {kind} scores ({self.background.why})"
 
     def _common(self, candidate: Candidate | None, test: PermutationTest | None) -> dict[str, Any]:
         return {
