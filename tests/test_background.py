@@ -208,6 +208,15 @@ def test_the_background_says_why():
         Background("correlated", LARGEST + 0.01)
 
 
+def test_rows_that_are_alone_in_their_context_do_not_enter_the_correlation():
+    s, q = correlated_noise(600, 0.3, 0)
+    code = np.r_[np.zeros(300, dtype=int), np.arange(1, 301)]
+    s[300:], q[300:] = np.arange(300.0), np.arange(300.0)
+    assert bulk_correlation(s, q, code) == bulk_correlation(s[:300], q[:300])
+    null = CopulaNull(ThresholdGrid(PairSearch(s, q, code)), s, q)
+    assert null.bulk.rho == bulk_correlation(s, q, code)
+
+
 def test_draws_keep_the_margins_and_have_the_copula():
     s, q = (np.round(x, 1) for x in correlated_noise(4000, 0.5, 0))
     code = np.arange(4000) % 2

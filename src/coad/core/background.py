@@ -20,7 +20,7 @@ from scipy.special import ndtri
 from scipy.stats import nchypergeom_fisher
 
 from coad._typing import BoolArray, FloatArray, IntArray, Numeric
-from coad.core.bulk import BULK, BulkFit, fit_bulk, ranks_within
+from coad.core.bulk import BULK, BulkFit, fit_bulk, normal_scores
 from coad.core.copula import LARGEST, joint_exceedance
 from coad.core.copula_null import CopulaNull
 from coad.core.grid import ThresholdGrid
@@ -351,4 +351,4 @@ def joint_draws(
 
 
 def _fit(score_s: FloatArray, score_q: FloatArray, code: IntArray | None) -> BulkFit:
-    return fit_bulk(ndtri(ranks_within(score_s, code)), ndtri(ranks_within(score_q, code)))
+    return fit_bulk(normal_scores(score_s, code), normal_scores(score_q, code))

@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 from coad._typing import FloatArray, IntArray
 from coad.core.copula import LARGEST
 
-__all__ = ["BULK", "BulkFit", "fit_bulk", "ranks_within", "rho_of_bulk"]
+__all__ = ["BULK", "BulkFit", "fit_bulk", "normal_scores", "ranks_within", "rho_of_bulk"]
 
 #: The bulk: rows whose ranks in both scores are below this. Events are rarer than a tenth of the rows as a rule, and
 #: what lies above would measure them instead of the normal class.
@@ -52,6 +52,18 @@ def ranks_within(score: FloatArray, code: IntArray | None = None) -> FloatArray:
     ranks = np.empty(n)
     ranks[order] = (middle[tie] + 0.5) / sizes[home[order]]
     return ranks
+
+
+def normal_scores(score: FloatArray, code: IntArray | None = None) -> FloatArray:
+    """Normal scores of the ranks; infinite, so outside the bulk, where a row is alone in its stratum and has no rank.
+
+    >>> normal_scores(np.array([2.0, 1.0, 3.0]), np.array([0, 0, 1])).round(3)
+    array([ 0.674, -0.674,    inf])
+    """
+    z: FloatArray = ndtri(ranks_within(score, code))
+    if code is not None:
+        z[np.bincount(code)[code] == 1] = np.inf
+    return z
 
 
 def fit_bulk(z_s: FloatArray, z_q: FloatArray) -> BulkFit:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
 
 from coad._typing import FloatArray, IntArray
-from coad.core.bulk import fit_bulk, ranks_within
+from coad.core.bulk import fit_bulk, normal_scores
 from coad.core.copula import LARGEST, joint_exceedance
 from coad.core.grid import ThresholdGrid
 from coad.core.heavy_tails import fit_freedom
@@ -46,7 +46,9 @@ class CopulaNull:
         self._rank: FloatArray = (place + 0.5) / sizes[
             self._home
         ]  # of s, without ties: what draws start from
-        self.z_s, self.z_q = (ndtri(ranks_within(x, code)) for x in (score_s, score_q))
+        self.z_s, self.z_q = (normal_scores(x, code) for x in (score_s, score_q))
+        if grid.search.has_singles:  # put together in the last stratum; their ranks there mean nothing
+            self.z_s[home == len(sizes) - 1] = self.z_q[home == len(sizes) - 1] = np.inf
         self.bulk = fit_bulk(self.z_s, self.z_q)
         near = np.array([self.bulk.rho + k * self.bulk.error for k in _NEAR])
         self._ladder: FloatArray = np.unique(np.clip([*near, *_COARSE], 0.0, LARGEST))

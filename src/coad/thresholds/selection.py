@@ -362,7 +362,7 @@ class _Selection:
             "p_value": None if test is None else test.p_value,
             "shift_p_value": self.shift_p_value,
             "n_shifts": self.n_shifts,
-            "n_permutations": 0 if test is None else self.n_permutations,
+            "n_permutations": 0 if test is None else len(test.null_evidence),
             "alpha_source": "auto" if self.given is None else "given",
             "n_strata": self.n_strata,
             "candidate": candidate,
