@@ -10,6 +10,7 @@ NAMES = ("search", "honesty", "startup", "learned")
 #: Run only by name: they take many minutes, or room on disk.
 LONG = (
     "ablation",
+    "background",
     "digits",
     "explain",
     "findings",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import naive
@@ -9,8 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from makers import correlated_noise
+from makers import correlated_noise, write_parquet
 
+import coad
+from coad import CoincidenceThreshold, ThresholdResult
 from coad.core.background import (
     Background,
     bulk_correlation,
@@ -25,7 +28,9 @@ from coad.core.bulk import ranks_within
 from coad.core.copula import LARGEST, LEAST_LOG, STEP, joint_exceedance, lift_table
 from coad.core.copula_null import CopulaNull
 from coad.core.grid import ThresholdGrid
-from coad.core.metric import chance_of
+from coad.core.heavy_tails import EDGES, fit_freedom, t_cells
+from coad.core.metric import chance_of, fbeta_hat, ignore_undefined
+from coad.core.moments import Moments
 from coad.core.search import PairSearch
 from coad.exceptions import InputError
 
@@ -115,6 +120,30 @@ def test_chance_grows_with_rows_that_one_input_alone_flags(world, more, of_s):
     assert after >= before * (1 - 1e-12)
 
 
+@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0, 5.0, math.inf])
+@pytest.mark.parametrize("strata", [1, 3])
+@pytest.mark.parametrize("rho", [0.05, 0.3, 0.9])
+def test_the_search_with_a_correlated_background_is_exact(rho, strata, beta):
+    for seed in range(4):
+        s, q = correlated_noise(70 + seed, rho, seed)
+        s[::9] += 2
+        q[::9] += 2
+        if seed % 2:
+            s, q = np.round(s, 1), np.round(q)
+        code = None if strata == 1 else np.arange(len(s)) % strata
+        best = -math.inf
+        for t_s in np.unique(s):
+            for t_q in np.unique(q):
+                flag_s, flag_q = s >= t_s, q >= t_q
+                if max(flag_s.mean(), flag_q.mean()) <= 0.5 and (flag_s & flag_q).any():
+                    moments = Moments.of(flag_s, flag_q, code)
+                    with ignore_undefined():
+                        value = fbeta_hat(moments, beta=beta, alpha=0.1, correlation=rho)
+                    best = max(best, float(value))
+        found = PairSearch(s, q, code).maximise(beta=beta, alpha=0.1, correlation=rho)
+        assert found.fbeta_hat == pytest.approx(best, rel=1e-9, abs=1e-12)
+
+
 @pytest.mark.parametrize("rho", [-0.3, 0.0, 0.1, 0.3, 0.6])
 def test_the_correlation_of_the_bulk_is_found_within_its_error(rho):
     fits = [choose_background(*correlated_noise(3000, rho, seed), kind="correlated") for seed in range(20)]
@@ -177,6 +206,15 @@ def test_the_background_says_why():
         Background("independent", 0.2)
     with pytest.raises(InputError, match="cannot have ρ"):
         Background("correlated", LARGEST + 0.01)
+
+
+def test_rows_that_are_alone_in_their_context_do_not_enter_the_correlation():
+    s, q = correlated_noise(600, 0.3, 0)
+    code = np.r_[np.zeros(300, dtype=int), np.arange(1, 301)]
+    s[300:], q[300:] = np.arange(300.0), np.arange(300.0)
+    assert bulk_correlation(s, q, code) == bulk_correlation(s[:300], q[:300])
+    null = CopulaNull(ThresholdGrid(PairSearch(s, q, code)), s, q)
+    assert null.bulk.rho == bulk_correlation(s, q, code)
 
 
 def test_draws_keep_the_margins_and_have_the_copula():
@@ -244,3 +282,112 @@ def test_a_rule_that_flags_nothing_or_all_proves_nothing():
     nothing, everything = np.zeros(200, dtype=bool), np.ones(200, dtype=bool)
     for flags in ((nothing, everything), (everything, q > 0), (everything, everything), (nothing, nothing)):
         assert rule_test(*flags, s, q, background) == 1.0
+
+
+def test_heavy_tails_are_told_from_events_by_the_other_corners():
+    heavy = correlated_noise(10_000, 0.3, 0, freedom=8)
+    assert 5 <= fit_freedom(*map(ranks_within, heavy), 0.3) <= 13
+    s, q = correlated_noise(5000, 0.3, 0)
+    s[:150] += 4
+    q[:150] += 4
+    assert fit_freedom(*map(ranks_within, (s, q)), 0.3) > 13
+    rng = np.random.default_rng(0)
+    tails = excess_test(*heavy, choose_background(*heavy), n_draws=99, rng=rng)
+    events = excess_test(s, q, choose_background(s, q), n_draws=99, rng=rng)
+    assert tails.p_value <= 0.05 < tails.tail_p_value
+    assert (events.p_value, events.tail_p_value) == (0.01, 0.01)
+
+
+@pytest.mark.parametrize("freedom", [3.0, 10.0])
+def test_the_cells_of_a_t_copula_are_those_of_drawn_rows(freedom):
+    s, q = correlated_noise(400_000, 0.4, 1, freedom=freedom)
+    place = [np.searchsorted(EDGES, ranks_within(x)) for x in (s, q)]
+    drawn = np.zeros((len(EDGES) + 1,) * 2)
+    np.add.at(drawn, tuple(place), 1 / len(s))
+    cells = t_cells(0.4, freedom)
+    off = (drawn - cells) / np.sqrt(cells / len(s))
+    assert np.abs(off).max() < 5
+    assert np.std(off) < 1.2
+
+
+def test_thresholds_say_which_background_they_used_and_keep_it(tmp_path):
+    s, q = correlated_noise(3000, 0.3, 0)
+    event = np.random.default_rng(0).random(3000) < 0.03
+    s[event] += 4
+    q[event] += 4
+    det = CoincidenceThreshold(n_permutations=40).fit(s, q)
+    found = det.result_
+    assert (found.status, found.background.kind) == ("found", "correlated")
+    assert found.correlation == bulk_correlation(s, q) == det.rule_.correlation
+    assert "chance counted for correlated scores (the bulk has ρ = 0.3" in found.message
+    assert ThresholdResult.from_dict(json.loads(json.dumps(found.to_dict()))).background == found.background
+    det.save(tmp_path / "t")
+    again = coad.load(tmp_path / "t")
+    assert again.rule_ == det.rule_
+    assert again.evaluate(s, q) == det.evaluate(s, q)
+    assert det.score(s, q) == det.evaluate(s, q).fbeta_hat == pytest.approx(found.fbeta_hat)
+    independent = CoincidenceThreshold(n_permutations=40, background="independent").fit(s, q)
+    assert independent.result_.background.why == "asked for"
+    assert independent.rule_.correlation == 0
+    assert independent.result_.joint_fraction > found.joint_fraction
+    assert det.rule_.changes(independent.rule_).endswith("; ρ 0.318 → 0")
+    with pytest.raises(InputError, match="background must be"):
+        CoincidenceThreshold(background="gaussian").fit(s, q)
+
+
+def test_a_rule_is_judged_on_new_rows_by_its_background():
+    event = np.random.default_rng(0).random(20_000) < 0.03
+    s, q = correlated_noise(3000, 0.4, 0)
+    s[event[:3000]] += 4
+    q[event[:3000]] += 4
+    det = CoincidenceThreshold(n_permutations=40).fit(s, q)
+    noise = correlated_noise(20_000, 0.4, 1)
+    det.set_threshold(1.0, 1.0)
+    judged = det.evaluate(*noise)
+    assert judged.status == "no coincidence"
+    assert [one.code for one in judged.suspicions] == ["only_correlated_here"]
+    noise[0][event] += 4
+    noise[1][event] += 4
+    assert det.evaluate(*noise).status == "found"
+
+
+def test_correlated_noise_is_not_found_by_default():
+    statuses = [
+        coad.select_thresholds(*correlated_noise(500, rho, seed), n_permutations=40).status
+        for rho in (0.1, 0.3, 0.6, -0.3)
+        for seed in range(25)
+    ]
+    assert statuses.count("found") <= 12  # 5 expected; 0.4 % of such tests pass 12
+
+
+@pytest.mark.parametrize("background", ["auto", "correlated"])
+@pytest.mark.parametrize(
+    "scores",
+    [
+        np.zeros((2, 50)),
+        np.arange(20.0).reshape(2, 10),
+        np.array([np.arange(10.0), -np.arange(10.0)]),
+        np.repeat([[0.0, 1.0], [1.0, 0.0]], 30, axis=1),
+        np.tile([0.0, 0.0, 0.0, 5.0], (2, 10)),
+        np.repeat(np.arange(100.0)[None], 2, axis=0),
+    ],
+    ids=["constant", "tiny", "opposed", "two values", "nearly constant", "equal"],
+)
+def test_degenerate_scores_have_a_named_outcome(scores, background):
+    for context in (None, np.arange(scores.shape[1]) % 2, np.arange(scores.shape[1])):
+        found = coad.select_thresholds(*scores, background=background, context=context, n_permutations=40)
+        assert found.status in ("found", "no coincidence", "shared regime suspected")
+        assert found.background.why
+        assert np.isfinite([found.fbeta_hat, found.precision_hat, found.recall_hat, found.alpha]).all()
+
+
+def test_the_command_takes_a_background_and_says_which_it_used(run_coad, tmp_path):
+    s, q = correlated_noise(1000, 0.5, 0)
+    path = write_parquet(tmp_path / "scores.parquet", {"s": s, "q": q})
+    said = run_coad("thresholds", path, "--s", "s", "--q", "q").out
+    assert "no coincidence" in said
+    assert "background: correlated (the bulk has ρ = 0.5" in " ".join(said.split())
+    said = run_coad("thresholds", path, "--s", "s", "--q", "q", "--background", "independent").out
+    assert "background: independent (asked for)" in " ".join(said.split())
+    wrong = run_coad("thresholds", path, "--s", "s", "--q", "q", "--background", "gaussian")
+    assert wrong.code == 2

@@ -237,7 +237,9 @@ def test_the_best_thresholds_for_a_beta_are_those_of_select_thresholds(client, e
     data = explorer.scored
     for beta in (0.3, 1.0, 5.0):
         alpha = explorer.study.alpha
-        found = select_thresholds(data.p_s, data.p_q, beta=beta, alpha=alpha, context=data.code)
+        found = select_thresholds(
+            data.p_s, data.p_q, beta=beta, alpha=alpha, context=data.code, background="independent"
+        )
         numbers = get(client, "api/look", beta=beta, tune=1).json()["numbers"]
         assert (numbers["threshold_s"], numbers["threshold_q"]) == (found.threshold_s, found.threshold_q)
         assert numbers["n_joint"] == found.n_joint

@@ -399,7 +399,7 @@ def test_an_ensemble_keeps_every_good_start_and_is_saved_with_them(tmp_path):
     own = det.fitted_[1.0]
     assert own.scorer_s.net.members == own.scorer_q.net.members == good > 1
     assert det.predict(s, q)[event].mean() > 0.9
-    best = select_thresholds(*det.confidences(s, q), n_permutations=0)
+    best = select_thresholds(*det.confidences(s, q), n_permutations=0, background="independent")
     assert own.rule.thresholds == pytest.approx((best.threshold_s, best.threshold_q))
     det.save(tmp_path / "m")
     again = load(tmp_path / "m")

@@ -65,6 +65,19 @@ def test_a_detector_of_format_2_keeps_its_thresholds_and_its_dismissed_kind():
     assert rows.dismissed.any()
 
 
+def test_thresholds_of_format_3_keep_the_independent_background_they_were_picked_with():
+    detector = coad.load(MODELS / "format_3" / "thresholds")
+    known = np.load(MODELS / "format_3" / "thresholds.npz")
+    np.testing.assert_array_equal(detector.predict(known["s"], known["q"]), known["flag"])
+    assert 0 < known["flag"].sum() < len(known["flag"])
+    found = detector.evaluate(known["s"], known["q"], context=known["context"])
+    assert found.fbeta_hat == pytest.approx(float(known["fbeta_hat"]), rel=1e-12)
+    assert (found.p_value, detector.rule_.correlation) == (known["p_value"], 0)
+    assert detector.background == detector.result_.background.kind == "independent"
+    again = detector.tune(beta=0.2)
+    assert [again.threshold_s_, again.threshold_q_] == known["tuned"].tolist()
+
+
 def test_a_folder_of_a_newer_format_is_refused_with_a_sentence(tmp_path):
     folder = tmp_path / "newer"
     shutil.copytree(MODELS / "format_1" / "columns", folder)

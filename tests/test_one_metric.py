@@ -55,8 +55,8 @@ def flags(n, a, b, joint):
     return s, q
 
 
-def value(moments, beta, naive_rate=False):
-    return float(metric.fbeta_hat(moments, beta=beta, alpha=ALPHA, naive=naive_rate))
+def value(moments, beta, naive_rate=False, rho=0.0):
+    return float(metric.fbeta_hat(moments, beta=beta, alpha=ALPHA, naive=naive_rate, correlation=rho))
 
 
 @pytest.mark.parametrize("beta", [beta for beta in BETAS if beta < 1e100 or math.isinf(beta)])
@@ -99,22 +99,39 @@ def test_the_compiled_kernel_is_the_metric(beta, naive_rate):
                 assert found == pytest.approx(value(moments, beta, naive_rate), rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.parametrize("rho", [0.05, 0.5, 0.9])
+def test_the_compiled_kernel_is_the_metric_of_a_correlated_background(rho):
+    cases = [one for one in counts() if one[0] > 1]
+    for start in range(0, len(cases), 3):
+        for group in (cases[start : start + 1], cases[start : start + 3]):
+            n, a, b, joint = (np.array([one[i] for one in group]) for i in range(4))
+            rule = search_rule(n, stratum_kinds(n, False), beta=1.0, alpha=ALPHA, correlation=rho)
+            found, rows = evaluate(joint[None, None].astype(np.int32), 0, 0, a[None], b[None], *rule)
+            names = None if len(group) == 1 else tuple(range(len(group)))
+            sums = [x.astype(float) for x in (n, a, b, joint)]
+            moments = Moments(*(sums if names else (float(x[0]) for x in sums)), names)
+            if rows > 0:
+                wanted = float(metric.fbeta_hat(moments, beta=1.0, alpha=ALPHA, correlation=rho))
+                assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.4])
 @pytest.mark.parametrize("strata", [1, 3, 40])
 @pytest.mark.parametrize("beta", BETAS)
-def test_the_grid_is_the_metric_at_every_node(beta, strata):
+def test_the_grid_is_the_metric_at_every_node(beta, strata, rho):
     rng = np.random.default_rng(strata)
     s, q = rng.normal(size=(2, 60)).round(1)
     code = None if strata == 1 else rng.integers(0, strata, 60)
     if code is not None:
         code = np.unique(code, return_inverse=True)[1]
     search = PairSearch(s, q, code)
-    grid = ThresholdGrid(search)
+    grid = ThresholdGrid(search, rho)
     joint, chance = grid.totals(grid.cells)
     found = fbeta_of_rows(joint, chance, grid.n, beta, ALPHA)
     for i, j in np.ndindex(*grid.shape):
         flag_s = s >= search.s.thresholds[grid.groups_s[i] - 1]
         flag_q = q >= search.q.thresholds[grid.groups_q[j] - 1]
-        wanted = value(Moments.of(flag_s, flag_q, code), beta) if (flag_s & flag_q).any() else 0.0
+        wanted = value(Moments.of(flag_s, flag_q, code), beta, rho=rho) if (flag_s & flag_q).any() else 0.0
         assert found[i, j] == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 
 

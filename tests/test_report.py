@@ -145,7 +145,9 @@ def test_numbers_at_any_thresholds_are_those_of_the_metric(model, regimes, beta)
 def test_the_best_thresholds_are_those_that_select_thresholds_finds(model, regimes):
     data = with_everything(400) if regimes else scored_pairs(400)
     study = Study(data, model, RECIPE)
-    found = select_thresholds(data.p_s, data.p_q, beta=1.0, alpha=study.alpha, context=data.code)
+    found = select_thresholds(
+        data.p_s, data.p_q, beta=1.0, alpha=study.alpha, context=data.code, background="independent"
+    )
     assert found.status == "found"
     best = study.best(1.0)
     assert best == (found.threshold_s, found.threshold_q)

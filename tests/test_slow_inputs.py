@@ -207,7 +207,8 @@ def test_thresholds_do_not_move_rows_that_are_in_no_order():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoadWarning)
         ordered, unordered = (
-            CoincidenceThreshold(ordered=how, alpha=0.5).fit(s, q).result_ for how in (True, False)
+            CoincidenceThreshold(ordered=how, alpha=0.5, background="independent").fit(s, q).result_
+            for how in (True, False)
         )
     assert ordered.suspicions[0].code in ("shift", "slow")
     assert not unordered.suspicions

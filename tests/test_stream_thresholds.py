@@ -7,6 +7,7 @@ import math
 import naive
 import numpy as np
 import pytest
+from makers import correlated_noise
 
 from coad import select_thresholds
 from coad.core.inference import coincidence_after_shift, main_episodes
@@ -198,8 +199,10 @@ def test_three_passes_find_the_thresholds_and_a_fourth_the_p_values():
         passes += 1
         yield from batched(s, q, 3000)()
 
-    stream_thresholds(batches, n_permutations=19)
+    stream_thresholds(batches, n_permutations=19, background="independent")
     assert passes == 4
+    stream_thresholds(batches, n_permutations=19)
+    assert passes == 4 + 5, "one more for the correlation of the scores"
 
 
 def test_a_tiny_limit_takes_more_passes():
@@ -252,7 +255,26 @@ def test_inputs_that_drift_together_are_told_in_a_stream_too():
     exact = select_thresholds(s, q, n_permutations=39)
     found = stream_thresholds(batched(s, q, 700), n_permutations=39, max_rows=500)
     assert found.status == exact.status == "shared regime suspected"
+    assert found.suspicions[0].code == exact.suspicions[0].code == "slow"
+    found, exact = (
+        stream_thresholds(batched(s, q, 700), n_permutations=39, max_rows=500, background="independent"),
+        select_thresholds(s, q, n_permutations=39, background="independent"),
+    )
     assert in_words(found.suspicions) == in_words(exact.suspicions) != ""
+
+
+def test_the_correlation_of_a_long_table_is_that_of_a_sample(monkeypatch):
+    monkeypatch.setattr("coad.thresholds.out_of_core._SAMPLED", 3000)
+    s, q = correlated_noise(30_000, 0.4, 0)
+    found = stream_thresholds(batched(s, q, 700), n_permutations=39, max_rows=2000)
+    assert found.status == "no coincidence"
+    assert found.background.why.endswith("rows")
+    assert found.correlation == pytest.approx(0.4, abs=0.1)
+    assert 2500 < int(found.background.why.split()[-2].replace(",", "")) < 3500
+    independent = stream_thresholds(
+        batched(s, q, 700), n_permutations=39, max_rows=2000, background="independent"
+    )
+    assert independent.status != "no coincidence"
 
 
 def test_moving_one_input_counts_the_same_as_in_memory():

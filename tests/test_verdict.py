@@ -10,6 +10,7 @@ from string import Formatter
 
 import numpy as np
 import pytest
+from makers import correlated_noise
 
 import coad
 from coad import select_thresholds
@@ -20,13 +21,17 @@ rng = np.random.default_rng(0)
 NOISE = rng.normal(size=(2, 300))
 REGIME = rng.normal(size=(2, 2000)) + 4 * (rng.random(2000) < 0.4)
 CONSTANT = np.ones((2, 100))
+CORRELATED = correlated_noise(500, 0.5, 0)
+HEAVY = correlated_noise(10_000, 0.3, 0, freedom=8)
 OPPOSED = np.array([np.arange(100.0), -np.arange(100.0)])
 
 
 @pytest.mark.parametrize(
     ("scores", "status", "code"),
     [
-        (NOISE, NO_COINCIDENCE, "not_significant"),
+        (NOISE * [[1], [-1]], NO_COINCIDENCE, "not_significant"),
+        (CORRELATED, NO_COINCIDENCE, "only_correlated"),
+        (HEAVY, SHARED_REGIME, "heavy_tails"),
         (REGIME, SHARED_REGIME, "rate"),
         (CONSTANT, NO_COINCIDENCE, "top_heavy"),
         (OPPOSED, NO_COINCIDENCE, "nothing_joint"),

@@ -26,7 +26,8 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time the names l
     from coad.modes.estimator import CoincidenceModes
     from coad.thresholds.curves import beta_scan
     from coad.thresholds.detector import CoincidenceThreshold
-    from coad.thresholds.selection import ThresholdResult, select_thresholds
+    from coad.thresholds.result import ThresholdResult
+    from coad.thresholds.selection import select_thresholds
     from coad.workflows.model_folder import load
 
 __version__ = "0.1.0"
@@ -45,7 +46,7 @@ _HOME = {
     "NetSpec": "coad.learned.net_spec",
     "Pairs": "coad.data.pairs",
     "Rule": "coad.core.rule",
-    "ThresholdResult": "coad.thresholds.selection",
+    "ThresholdResult": "coad.thresholds.result",
     "beta_scan": "coad.thresholds.curves",
     "fbeta_hat": "coad.core.metric",
     "find": "coad.findings.estimator",

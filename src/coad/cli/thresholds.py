@@ -25,7 +25,7 @@ from coad.core.verdict import NO_COINCIDENCE, in_words
 from coad.exceptions import InputError
 
 if TYPE_CHECKING:
-    from coad.thresholds.selection import ThresholdResult
+    from coad.thresholds.result import ThresholdResult
 
 
 class Missing(StrEnum):
@@ -33,6 +33,14 @@ class Missing(StrEnum):
 
     error = "error"
     drop = "drop"
+
+
+class BackgroundChoice(StrEnum):
+    """How chance is counted."""
+
+    auto = "auto"
+    independent = "independent"
+    correlated = "correlated"
 
 
 def thresholds(
@@ -53,6 +61,13 @@ def thresholds(
     ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     unordered: UnorderedOption = False,
+    background: Annotated[
+        BackgroundChoice,
+        typer.Option(
+            help="How chance is counted: as if the scores were independent, with the correlation of their bulk, "
+            "or as that correlation asks for."
+        ),
+    ] = BackgroundChoice.auto,
     missing: Annotated[
         Missing, typer.Option(help="What to do with rows whose score is missing or infinite.")
     ] = Missing.error,
@@ -97,6 +112,7 @@ def thresholds(
             "n_permutations": n_permutations,
             "random_state": seed,
             "ordered": not unordered,
+            "background": background.value,
         }
         _in_passes(file, s, q, regime, missing.value, settings, output, as_json, max_rows)
         return
@@ -120,6 +136,7 @@ def thresholds(
         random_state=seed,
         missing=missing.value,
         ordered=not unordered,
+        background=background.value,
     )
     dropped = int(len(keep) - keep.sum())
     if output is not None:
@@ -258,6 +275,7 @@ def _show(result: ThresholdResult, s: str, q: str, dropped: int) -> None:
         out(f"{dropped:,} rows left out for missing or infinite scores")
     if result.status == NO_COINCIDENCE:
         out(f"{result.status}: {in_words(result.suspicions)}; nothing is flagged")
+        out(_background_line(result))
         return
     out(f"{result.status}: {result.message}")
     rows = [
@@ -280,6 +298,11 @@ def _show(result: ThresholdResult, s: str, q: str, dropped: int) -> None:
     if result.n_strata > 1:
         rows.append(("regimes", f"{result.n_strata:,}", ""))
     table(("", "value", "95 % interval"), rows)
+    out(_background_line(result))
+
+
+def _background_line(result: ThresholdResult) -> str:
+    return f"background: {result.background.kind} ({result.background.why})"
 
 
 def _flag_name(columns: Collection[str]) -> str:

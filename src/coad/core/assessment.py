@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import BoolArray, FloatArray, IntArray
+from coad.core.background import INDEPENDENT, Background, joint_draws
 from coad.core.inference import (
     FEW_EPISODES,
     MAX_EPISODE_RATE,
@@ -78,7 +79,7 @@ class Evaluation:
     mu_q: float
     interval: tuple[float, float]  #: of F̂
     intervals: Intervals  #: of F̂, P̂, R̂, α and J
-    p_value: float  #: pairings shuffled
+    p_value: float  #: pairings shuffled, or drawn from a correlated background
     shift_p_value: float | None  #: one input moved in time; None if not tested
     kept_after_shift: float  #: the share of the coincidence left after a shift by a few rows
     status: Status
@@ -146,7 +147,7 @@ def assess(
         moments = Moments.of(x_s, x_q, code)
         value, precision, recall, joint, true = figures(moments, rule)
         low, high = _interval_ends(x_s, x_q, code, rule, max(1, order.overlap), rng)
-        observed, null, moved, kept_share, z = _tests(x_s, x_q, code, order, rng, ordered)
+        observed, null, moved, kept_share, z = _tests(x_s, x_q, code, order, rng, ordered, _background(rule))
         p_value, shift_p = _p_value(observed, null), None if moved is None else _p_value(observed, moved)
         alpha = rule.alpha if rule.alpha_given else _rate(rule.alpha, true)
         # No share is below 0, unless chance explains more than all; a smoothed interval may stop short of its estimate.
@@ -173,7 +174,9 @@ def assess(
             )
             status, suspicions = NO_COINCIDENCE, (Suspicion(why),)
         elif p_value > significance or true <= 0:
-            status, suspicions = NO_COINCIDENCE, (Suspicion("not_significant_here", {"p_value": p_value}),)
+            why = "not_significant_here" if rule.correlation == 0 else "only_correlated_here"
+            numbers = {"p_value": p_value, "rho": rule.correlation}
+            status, suspicions = NO_COINCIDENCE, (Suspicion(why, numbers),)
         elif not expects_regimes:
             episodes = main_episodes(flags[order.in_time()])
             long_event = flags.mean() <= MAX_EPISODE_RATE and episodes <= FEW_EPISODES
@@ -221,13 +224,14 @@ def figures(moments: Moments, rule: Rule) -> list[float]:
     """
     if not float(moments.mu_sq) > 0:
         return [0.0] * 5
-    true = float(true_positive_fraction(moments))
+    rho = rule.correlation
+    true = float(true_positive_fraction(moments, correlation=rho))
     alpha = rule.alpha if rule.alpha_given else _rate(rule.alpha, true)
     cap = not rule.alpha_given
     return [
-        float(fbeta_hat(moments, beta=rule.beta, alpha=alpha, cap=cap)),
-        float(precision_hat(moments)),
-        float(recall_hat(moments, alpha=alpha, cap=cap)),
+        float(fbeta_hat(moments, beta=rule.beta, alpha=alpha, cap=cap, correlation=rho)),
+        float(precision_hat(moments, correlation=rho)),
+        float(recall_hat(moments, alpha=alpha, cap=cap, correlation=rho)),
         float(moments.mu_sq),
         true,
     ]
@@ -264,9 +268,15 @@ def _regime(
 
 
 def _tests(
-    x_s: Any, x_q: Any, code: IntArray | None, order: RowOrder, rng: np.random.Generator, ordered: bool
+    x_s: Any,
+    x_q: Any,
+    code: IntArray | None,
+    order: RowOrder,
+    rng: np.random.Generator,
+    ordered: bool,
+    background: Background,
 ) -> tuple[float, FloatArray | None, FloatArray | None, float, float]:
-    """Joint rows, of shuffled pairings, and with one input moved; the share that a shift by a few rows keeps, its z.
+    """Joint rows, of shuffled pairings (or of draws from a correlated background), and with one input moved; the share that a shift by a few rows keeps, its z.
 
     Of windows that share samples only every so manyth is tested: neighbours coincide trivially.
     """
@@ -283,10 +293,20 @@ def _tests(
     observed = sum(float(a.astype(np.float64) @ b) for a, b in parts)
     if observed <= 0:
         return 0.0, None, None, 0.0, 0.0
+    if background.rho > 0 and s.dtype == np.bool_:
+        null = joint_draws(s, q, background, strata, n_draws=_DRAWS, rng=rng)
+    else:
+        null = _shuffled(parts, rng)
     if not ordered:
-        return observed, _shuffled(parts, rng), None, 0.0, 0.0
+        return observed, null, None, 0.0, 0.0
     kept, z = coincidence_after_shift(s, q, None if code is None else strata)
-    return observed, _shuffled(parts, rng), _moved(parts, rng), float(kept), z
+    return observed, null, _moved(parts, rng), float(kept), z
+
+
+def _background(rule: Rule) -> Background:
+    if rule.correlation == 0:
+        return INDEPENDENT
+    return Background("correlated", rule.correlation, rule.correlation_uncertainty)
 
 
 def _p_value(observed: float, null: FloatArray | None) -> float:

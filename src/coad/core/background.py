@@ -20,7 +20,7 @@ from scipy.special import ndtri
 from scipy.stats import nchypergeom_fisher
 
 from coad._typing import BoolArray, FloatArray, IntArray, Numeric
-from coad.core.bulk import BULK, BulkFit, fit_bulk, ranks_within
+from coad.core.bulk import BULK, BulkFit, fit_bulk, normal_scores
 from coad.core.copula import LARGEST, joint_exceedance
 from coad.core.copula_null import CopulaNull
 from coad.core.grid import ThresholdGrid
@@ -34,11 +34,13 @@ __all__ = [
     "Background",
     "BackgroundKind",
     "ExcessTest",
+    "background_of",
     "bulk_correlation",
     "choose_background",
     "correlated_chance",
     "dependence_p_value",
     "excess_test",
+    "joint_draws",
     "rule_test",
 ]
 
@@ -156,7 +158,7 @@ def choose_background(
 
 
 def background_of(fit: BulkFit, kind: BackgroundKind) -> Background:
-    """The background that the fit of a bulk asks for."""
+    """The background that the fit of a bulk asks for: what :func:`choose_background` returns."""
     if fit.rows == 0:
         why = f"the bulk (both ranks below {BULK:g}) is too small or constant: no correlation can be measured"
         return Background(why=why) if kind == "auto" else Background("correlated", why=why)
@@ -199,6 +201,7 @@ class ExcessTest(NamedTuple):
     p_value: float  #: draws without events
     evidence: float  #: the largest O·log(O/E) - (O - E) over pairs of thresholds
     shift_p_value: float | None = None  #: one input moved in time; None if not tested
+    tail_p_value: float | None = None  #: draws of a t-copula with the tails of the data; None if not tested
 
 
 def excess_test(
@@ -249,10 +252,12 @@ def excess_test(
             shifted = shift_test(grid, n_shifts=n_draws, rng=rng)[0]
         return ExcessTest(test.p_value, test.evidence, shifted)
     null = CopulaNull(grid, score_s, score_q)
-    p_value = null.p_value(n_draws, rng)
+    p_value = null.test(n_draws, rng).p_value
+    freedom = null.freedom()
+    tails = p_value if math.isinf(freedom) else null.test(n_draws, rng, freedom).p_value
     if ordered:
-        shifted = null.shift_p_value(n_draws, rng)[0]
-    return ExcessTest(p_value, null.evidence, shifted)
+        shifted = null.shift_test(n_draws, rng)[0]
+    return ExcessTest(p_value, null.evidence, shifted, tails)
 
 
 def rule_test(
@@ -346,4 +351,4 @@ def joint_draws(
 
 
 def _fit(score_s: FloatArray, score_q: FloatArray, code: IntArray | None) -> BulkFit:
-    return fit_bulk(ndtri(ranks_within(score_s, code)), ndtri(ranks_within(score_q, code)))
+    return fit_bulk(normal_scores(score_s, code), normal_scores(score_q, code))

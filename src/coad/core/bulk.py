@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 from coad._typing import FloatArray, IntArray
 from coad.core.copula import LARGEST
 
-__all__ = ["BULK", "BulkFit", "fit_bulk", "ranks_within", "rho_of_bulk"]
+__all__ = ["BULK", "BulkFit", "fit_bulk", "normal_scores", "ranks_within", "rho_of_bulk"]
 
 #: The bulk: rows whose ranks in both scores are below this. Events are rarer than a tenth of the rows as a rule, and
 #: what lies above would measure them instead of the normal class.
@@ -54,6 +54,18 @@ def ranks_within(score: FloatArray, code: IntArray | None = None) -> FloatArray:
     return ranks
 
 
+def normal_scores(score: FloatArray, code: IntArray | None = None) -> FloatArray:
+    """Normal scores of the ranks; infinite, so outside the bulk, where a row is alone in its stratum and has no rank.
+
+    >>> normal_scores(np.array([2.0, 1.0, 3.0]), np.array([0, 0, 1])).round(3)
+    array([ 0.674, -0.674,    inf])
+    """
+    z: FloatArray = ndtri(ranks_within(score, code))
+    if code is not None:
+        z[np.bincount(code)[code] == 1] = np.inf
+    return z
+
+
 def fit_bulk(z_s: FloatArray, z_q: FloatArray) -> BulkFit:
     """ρ of a Gaussian copula from the normal scores of the ranks, by the rows in the bulk alone.
 
@@ -79,7 +91,8 @@ def fit_bulk(z_s: FloatArray, z_q: FloatArray) -> BulkFit:
     s, q = s - s.mean(), q - q.mean()
     r = float(s @ q / np.sqrt((s @ s) * (q @ q)))
     rho = rho_of_bulk(r)
-    slope = (_correlations()[_near(rho) + 1] - _correlations()[_near(rho)]) / (_LADDER[1] - _LADDER[0])
+    known, near = _correlations(), min(int(np.searchsorted(_LADDER[1:-1], rho)), len(_LADDER) - 2)
+    slope = (known[near + 1] - known[near]) / (_LADDER[1] - _LADDER[0])
     spread = max(1 - r * r, 1e-6)  # two scores that are one have no error at all, but rounding
     return BulkFit(rho, float(spread / np.sqrt(rows) / slope), rows)
 
@@ -92,10 +105,6 @@ def rho_of_bulk(correlation: float) -> float:
     """
     rho = float(np.interp(correlation, _correlations(), _LADDER))
     return 0.0 if abs(rho) < 1e-12 else rho
-
-
-def _near(rho: float) -> int:
-    return int(np.clip(np.searchsorted(_LADDER, rho) - 1, 0, len(_LADDER) - 2))
 
 
 @lru_cache(maxsize=1)

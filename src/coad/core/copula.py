@@ -26,7 +26,16 @@ from scipy.special import ndtr, ndtri
 
 from coad._typing import FloatArray
 
-__all__ = ["LARGEST", "LEAST_LOG", "NO_LIFT", "STEP", "joint_exceedance", "lift_table", "log_lift"]
+__all__ = [
+    "LARGEST",
+    "LEAST_LOG",
+    "NO_LIFT",
+    "STEP",
+    "joint_exceedance",
+    "lift_table",
+    "log_lift",
+    "normal_exceedance",
+]
 
 #: The largest ρ. Scores that agree more than this are one score, and the equations below get ill-conditioned.
 LARGEST = 0.9
@@ -69,13 +78,28 @@ def joint_exceedance(m_s: FloatArray | float, m_q: FloatArray | float, rho: floa
     if rho == 0:
         return np.asarray(m_s * m_q)
     inner = np.clip(m_s, _QUIETEST, 1 - 1e-16), np.clip(m_q, _QUIETEST, 1 - 1e-16)
-    both = _exceed(-ndtri(inner[0]), -ndtri(inner[1]), rho)
+    both = normal_exceedance(-ndtri(inner[0]), -ndtri(inner[1]), rho)
     both = np.clip(both, np.maximum(m_s + m_q - 1, 0.0), np.minimum(m_s, m_q))
     return np.where((m_s > 0) & (m_q > 0), both, 0.0)
 
 
-def _exceed(t_s: FloatArray, t_q: FloatArray, rho: float) -> FloatArray:
-    """P(Z_s > t_s, Z_q > t_q) of a bivariate normal (Drezner and Wesolowsky's integral over the angle)."""
+def normal_exceedance(t_s: FloatArray, t_q: FloatArray, rho: float) -> FloatArray:
+    """P(Z_s > t_s, Z_q > t_q) of a bivariate normal (Drezner and Wesolowsky's integral over the angle).
+
+    Parameters
+    ----------
+    t_s, t_q
+        Thresholds, in standard deviations; broadcast against each other.
+    rho
+        The correlation, -0.9 to 0.9.
+
+    Returns
+    -------
+    Probabilities, elementwise; for ρ > 0 a sum of positive terms, so exact in the far tail too.
+
+    >>> float(normal_exceedance(np.array(0.0), np.array(0.0), 0.5).round(6))
+    0.333333
+    """
     half = np.arcsin(rho) / 2
     squares, product = (t_s * t_s + t_q * t_q) / 2, t_s * t_q
     total: FloatArray = ndtr(-t_s) * ndtr(-t_q)
@@ -116,7 +140,7 @@ def _newton(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """One step towards the thresholds with the wanted log a and log b; C at the ones it started from."""
     spread = np.sqrt(1 - rho * rho)
-    x, y, both = ndtr(-t_s), ndtr(-t_q), _exceed(t_s, t_q, rho)
+    x, y, both = ndtr(-t_s), ndtr(-t_q), normal_exceedance(t_s, t_q, rho)
     p, r = ndtr((rho * t_s - t_q) / spread), ndtr((rho * t_q - t_s) / spread)
     a = np.maximum(x - both, _QUIETEST) / (1 - y)
     b = np.maximum(y - both, _QUIETEST) / (1 - x)

@@ -18,11 +18,12 @@ def grid_steps(strata: int) -> int:
 class ThresholdGrid:
     """The joint counts of two sorted scores on a fixed grid of thresholds, per stratum."""
 
-    def __init__(self, search: PairSearch) -> None:
+    def __init__(self, search: PairSearch, correlation: float = 0.0) -> None:
         strata, code = len(search.sizes), search.code
         steps = grid_steps(strata)
         self.search = search
         self.n = search.n
+        self.correlation = correlation  # of the background
         self.corrected = len(search.sizes) > 1 or search.has_singles
         # The thresholds of the grid, as numbers of groups.
         edges_s = self.groups_s = grid_edges(0, len(search.s.ends) - 1, steps)[1:]
@@ -108,7 +109,7 @@ class ThresholdGrid:
 
     def chance(self, joint: FloatArray, n: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
         """D in rows."""
-        chance: FloatArray = chance_of(n, a, b, joint)
+        chance: FloatArray = chance_of(n, a, b, joint, correlation=self.correlation)
         return small_sample_chance(chance, joint, n) if self.corrected else chance
 
     def evidence(self, joint: FloatArray, expected: FloatArray | None = None) -> FloatArray:

@@ -60,7 +60,9 @@ class PermutationTest:
     p_value: float
     evidence: float
     null_evidence: FloatArray
-    null_fbeta_hat: FloatArray  # the maximised F̂ of each shuffled search, at the same α
+    null_fbeta_hat: FloatArray | None = (
+        None  # the maximised F̂ of each shuffled search, at the same α; not of a copula
+    )
 
 
 @dataclass(frozen=True)
@@ -163,8 +165,8 @@ def resampled_intervals(
     weights = rng.gamma(counts + prior, size=(_RESAMPLES, strata, 16))
     weights *= search.sizes[:, None] / weights.sum(-1, keepdims=True)
     cube = weights.reshape(_RESAMPLES, strata, 2, 2, 2, 2)
-    joint, true_positives = _joint_and_true(cube.sum((-1, -2)), search)
-    _, most_positives = _joint_and_true(cube.sum((2, 3)), search)
+    joint, true_positives = _joint_and_true(cube.sum((-1, -2)), search, grid.correlation)
+    _, most_positives = _joint_and_true(cube.sum((2, 3)), search, grid.correlation)
     rate = np.full(_RESAMPLES, alpha)
     if not alpha_given:  # the largest TP, so never below the chosen pair's
         rate = np.maximum(np.maximum(most_positives, true_positives), 1e-12)
@@ -179,7 +181,9 @@ def resampled_intervals(
     )
 
 
-def _joint_and_true(tables: FloatArray, search: PairSearch) -> tuple[FloatArray, FloatArray]:
+def _joint_and_true(
+    tables: FloatArray, search: PairSearch, correlation: float
+) -> tuple[FloatArray, FloatArray]:
     """J and TP of each draw from its 2 × 2 tables (draws, strata, s, q)."""
     joint: FloatArray = tables[..., 1, 1].sum(1) / search.n
     if search.has_singles:  # they count in J and prove nothing
@@ -192,7 +196,7 @@ def _joint_and_true(tables: FloatArray, search: PairSearch) -> tuple[FloatArray,
     moments = Moments(n, tables[:, :, 1].sum(-1), tables[..., 1].sum(-1), joint_rows, names)
     if names is None:
         moments = Moments(n[:, 0], moments.sum_s[:, 0], moments.sum_q[:, 0], joint_rows[:, 0])
-    true: FloatArray = true_positive_fraction(moments) * n.sum(1) / search.n
+    true: FloatArray = true_positive_fraction(moments, correlation=correlation) * n.sum(1) / search.n
     return joint, true
 
 

@@ -73,16 +73,17 @@ def joint_fraction(moments: Moments[Value]) -> Value:
     return moments.mu_sq
 
 
-def false_positive_fraction(moments: Moments[Value]) -> Value:
+def false_positive_fraction(moments: Moments[Value], *, correlation: float = 0.0) -> Value:
     """D, the estimated fraction of rows that are joint events by chance.
 
     ``D = (mu_s - J)(mu_q - J) / ((1 - mu_q)(1 - mu_s))`` (paper, eq. for D);
-    with strata, the sum over strata weighted by their size.
+    with strata, the sum over strata weighted by their size. With a ``correlation`` of the normal class above 0,
+    that of a Gaussian copula (:mod:`coad.core.copula`).
 
     >>> round(false_positive_fraction(Moments.of([1, 1, 0, 0], [1, 0, 1, 0])), 4)
     0.25
     """
-    return cast(Value, _chance_fraction(moments, naive=False))
+    return cast(Value, _chance_fraction(moments, naive=False, correlation=correlation))
 
 
 def naive_false_positive_fraction(moments: Moments[Value]) -> Value:
@@ -94,10 +95,12 @@ def naive_false_positive_fraction(moments: Moments[Value]) -> Value:
     return cast(Value, _chance_fraction(moments, naive=True))
 
 
-def true_positive_fraction(moments: Moments[Value], *, naive: bool = False) -> Value:
+def true_positive_fraction(
+    moments: Moments[Value], *, naive: bool = False, correlation: float = 0.0
+) -> Value:
     """TP = J - D, the estimated fraction of rows that are joint events for a reason."""
     joint: Any = moments.mu_sq
-    return cast(Value, joint - _chance_fraction(moments, naive=naive))
+    return cast(Value, joint - _chance_fraction(moments, naive=naive, correlation=correlation))
 
 
 def fbeta_hat(
@@ -107,6 +110,7 @@ def fbeta_hat(
     alpha: float | None = None,
     naive: bool = False,
     cap: bool = False,
+    correlation: float = 0.0,
 ) -> Value:
     """F̂β = (1 + β²) TP / (J + αβ²), the label-free counterpart of Fβ.
 
@@ -122,6 +126,8 @@ def fbeta_hat(
         Take D_naive for D.
     cap
         Limit TP to α, so that nothing is gained by flagging more than there can be (then F̂ ≤ 1).
+    correlation
+        ρ of the normal class, as for :func:`false_positive_fraction`.
 
     Returns
     -------
@@ -132,7 +138,7 @@ def fbeta_hat(
     1.0
     """
     beta = check_beta(beta)
-    true_positives: Any = true_positive_fraction(moments, naive=naive)
+    true_positives: Any = true_positive_fraction(moments, naive=naive, correlation=correlation)
     joint: Any = moments.mu_sq
     rate = check_rate(alpha) if beta * beta > 0 or cap else 0.0
     if cap:
@@ -142,7 +148,7 @@ def fbeta_hat(
     return cast(Value, fbeta_of(true_positives, joint, beta, rate))
 
 
-def precision_hat(moments: Moments[Value], *, naive: bool = False) -> Value:
+def precision_hat(moments: Moments[Value], *, naive: bool = False, correlation: float = 0.0) -> Value:
     """P̂ = F̂₀ = TP / J: the part of the joint events that chance does not explain.
 
     Parameters and returned value are as for :func:`fbeta_hat`.
@@ -150,10 +156,17 @@ def precision_hat(moments: Moments[Value], *, naive: bool = False) -> Value:
     >>> precision_hat(Moments.of([1, 1, 0, 0], [1, 0, 0, 0]))
     1.0
     """
-    return fbeta_hat(moments, beta=0.0, naive=naive)
+    return fbeta_hat(moments, beta=0.0, naive=naive, correlation=correlation)
 
 
-def recall_hat(moments: Moments[Value], *, alpha: float, naive: bool = False, cap: bool = False) -> Value:
+def recall_hat(
+    moments: Moments[Value],
+    *,
+    alpha: float,
+    naive: bool = False,
+    cap: bool = False,
+    correlation: float = 0.0,
+) -> Value:
     """R̂ = F̂∞ = TP / α: the part of all anomalies that is found.
 
     Parameters and returned value are as for :func:`fbeta_hat`.
@@ -161,7 +174,7 @@ def recall_hat(moments: Moments[Value], *, alpha: float, naive: bool = False, ca
     >>> recall_hat(Moments.of([1, 1, 0, 0], [1, 0, 0, 0]), alpha=0.5)
     0.5
     """
-    return fbeta_hat(moments, beta=math.inf, alpha=alpha, naive=naive, cap=cap)
+    return fbeta_hat(moments, beta=math.inf, alpha=alpha, naive=naive, cap=cap, correlation=correlation)
 
 
 def chance_of(
@@ -254,7 +267,7 @@ def fbeta_of(
     return ratio(true_positives, w_joint * joint + w_alpha * alpha)
 
 
-def _chance_fraction(moments: Moments, *, naive: bool) -> Any:
+def _chance_fraction(moments: Moments, *, naive: bool, correlation: float = 0.0) -> Any:
     """D (or D_naive), corrected for small strata and weighted over them."""
     n, mu_s, mu_q, joint = (
         moments.n,
@@ -264,7 +277,7 @@ def _chance_fraction(moments: Moments, *, naive: bool) -> Any:
     )
     if not naive:
         warn_if((mu_s >= 1) | (mu_q >= 1), "every row is flagged in one input: TP is set to 0")
-    chance = chance_of(1.0, mu_s, mu_q, joint, naive=naive)
+    chance = chance_of(1.0, mu_s, mu_q, joint, naive=naive, correlation=correlation)
     if moments.strata is None:
         return chance
     if len(moments.strata) > 1:

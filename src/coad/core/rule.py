@@ -60,6 +60,9 @@ class Rule:
     findings
         For findings: what each is, ``"flagged"`` or ``"listed"`` by default, ``"event"``, ``"normal"`` or ``"ignore"`` if
         a person decided so. Rows of flagged findings and of events are flagged.
+    correlation, correlation_uncertainty
+        The correlation of the normal rows with which chance is counted, and its standard error
+        (:mod:`coad.core.background`); 0: as if the inputs were independent.
 
     >>> rule = Rule(beta=1.0, alpha=0.1)
     >>> rule.flags(np.array([0.9, 0.6]), np.array([0.7, 0.4]))
@@ -75,11 +78,17 @@ class Rule:
     dismissed: tuple[Any, ...] = ()
     roles: Mapping[int, str] = field(default_factory=dict, hash=False)
     findings: Mapping[int, str] = field(default_factory=dict, hash=False)
+    correlation: float = 0.0
+    correlation_uncertainty: float = 0.0
 
     def __post_init__(self) -> None:
         check_beta(self.beta)
         if not 0 <= self.alpha <= 1 or (self.product is not None and math.isnan(self.product)):
             raise InputError(f"a rule cannot have alpha = {self.alpha!r} and product = {self.product!r}")
+        if not 0 <= self.correlation < 1 or not self.correlation_uncertainty >= 0:
+            raise InputError(
+                f"a rule cannot have a correlation of {self.correlation!r} ± {self.correlation_uncertainty!r}"
+            )
         pair = tuple(float(value) for value in self.thresholds)
         if len(pair) != 2 or any(math.isnan(value) for value in pair):
             raise InputError(f"the thresholds must be two numbers, not {self.thresholds!r}")
@@ -130,7 +139,11 @@ class Rule:
         parts_of = ("thresholds", "product", "dismissed", "roles", "findings")
         if any(getattr(self, name) != getattr(new, name) for name in parts_of):
             parts.append(f"{self.words()} → {new.words()}")
-        for name, old, value in (("β", self.beta, new.beta), ("α", self.alpha, new.alpha)):
+        for name, old, value in (
+            ("β", self.beta, new.beta),
+            ("α", self.alpha, new.alpha),
+            ("ρ", self.correlation, new.correlation),
+        ):
             if old != value:
                 parts.append(f"{name} {old:.4g} → {value:.4g}")
         return "; ".join(parts)
@@ -147,4 +160,6 @@ class Rule:
             "dismissed": [one.to_dict() for one in self.dismissed],
             "roles": {str(mode): role for mode, role in self.roles.items()},
             "findings": {str(number): what for number, what in self.findings.items()},
+            "correlation": self.correlation,
+            "correlation_uncertainty": self.correlation_uncertainty,
         }

@@ -16,7 +16,9 @@ A - J counts rows flagged by s and not by q: they only grow in number as the
 threshold of s falls or that of q rises, so A - J ≥ A(i0) - J(i0, j1), and likewise
 B - J ≥ B(j0) - J(i1, j0); and A ≥ A(i0), B ≥ B(j0). These four give the least D of
 the box, and no pair in it exceeds the F̂ at J(i1, j1) with that D.
-(D_naive = A·B / n is least at A(i0), B(j0).) The correction for small strata,
+(D_naive = A·B / n is least at A(i0), B(j0). With a correlated background D is a function of
+(A - J) / (n - B) and (B - J) / (n - A) that grows with both, see :mod:`coad.core.copula`; the
+same four numbers make both least, and so D.) The correction for small strata,
 ``max(0, D + (D - J) / (n - 1))``, grows with D and falls with J, so it keeps the
 bound; strata that prove nothing have D = J ≥ J(i0, j0).
 
@@ -34,6 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coad._typing import FloatArray, IntArray
+from coad.core.copula import lift_table
 from coad.core.metric import fbeta_weights
 from coad.core.search_kernels import (
     ALL_CHANCE,
@@ -113,11 +116,17 @@ class PairSearch:
         self._code_by_s, self._code_by_q = compact[self.s.rows], compact[self.q.rows]
 
     def maximise(
-        self, *, beta: float, alpha: float, naive: bool = False, kinds: IntArray | None = None
+        self,
+        *,
+        beta: float,
+        alpha: float,
+        naive: bool = False,
+        kinds: IntArray | None = None,
+        correlation: float = 0.0,
     ) -> Optimum:
-        """The pair with the highest F̂β, exactly."""
+        """The pair with the highest F̂β, exactly; ``correlation`` is that of the background."""
         kinds = stratum_kinds(self.sizes, self.has_singles) if kinds is None else kinds
-        rule = search_rule(self.sizes, kinds, beta=beta, alpha=alpha, naive=naive)
+        rule = search_rule(self.sizes, kinds, beta=beta, alpha=alpha, naive=naive, correlation=correlation)
         rows = (
             self.s.ends,
             self.q.ends,
@@ -173,8 +182,15 @@ def stratum_kinds(sizes: IntArray, has_singles: bool) -> IntArray:
 
 
 def search_rule(
-    sizes: IntArray, kinds: IntArray, *, beta: float, alpha: float, naive: bool = False
-) -> tuple[IntArray, IntArray, bool, float, float]:
+    sizes: IntArray,
+    kinds: IntArray,
+    *,
+    beta: float,
+    alpha: float,
+    naive: bool = False,
+    correlation: float = 0.0,
+) -> tuple[IntArray, IntArray, bool, FloatArray, float, float]:
     """What the kernel maximises: the strata, how they count chance, and the weights u and k of F̂β."""
     w_joint, w_alpha = fbeta_weights(beta)
-    return sizes.astype(np.int64), kinds.astype(np.int64), naive, w_joint, w_alpha * alpha * int(sizes.sum())
+    weights = w_joint, w_alpha * alpha * int(sizes.sum())
+    return sizes.astype(np.int64), kinds.astype(np.int64), naive, lift_table(float(correlation)), *weights

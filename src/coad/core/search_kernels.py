@@ -6,10 +6,13 @@ They restate the formulas of :mod:`coad.core.metric`, which compiled code cannot
 
 from __future__ import annotations
 
+import math
+
 import numba
 import numpy as np
 
 from coad._typing import IntArray
+from coad.core.copula import LEAST_LOG, STEP
 
 __all__ = [
     "ALL_CHANCE",
@@ -21,6 +24,7 @@ __all__ = [
     "grid_counts",
     "grid_edges",
     "group_rows",
+    "read_lift",
     "refine",
     "surviving_boxes",
     "upper_bound",
@@ -62,11 +66,25 @@ def group_rows(score, rows):  # type: ignore[no-untyped-def]
     return thresholds[:group].copy(), ends[: group + 1].copy(), of_row
 
 
+@numba.njit(cache=True, error_model="numpy")
+def read_lift(a, b, lift):  # type: ignore[no-untyped-def]
+    """:func:`coad.core.copula.log_lift` of one pair, both above 0."""
+    last = len(lift) - 1.0
+    x = min(max((math.log(a) - LEAST_LOG) / STEP, 0.0), last)
+    y = min(max((math.log(b) - LEAST_LOG) / STEP, 0.0), last)
+    i, j = min(int(x), len(lift) - 2), min(int(y), len(lift) - 2)
+    u, v = x - i, y - j
+    low = (1 - u) * lift[i, j] + u * lift[i + 1, j]
+    high = (1 - u) * lift[i, j + 1] + u * lift[i + 1, j + 1]
+    return (1 - v) * low + v * high
+
+
 @numba.njit(cache=True, inline="always", error_model="numpy")
-def chance_rows(joint_low, joint_high, only_s, only_q, a, b, n, kind, naive):  # type: ignore[no-untyped-def]
+def chance_rows(joint_low, joint_high, only_s, only_q, a, b, n, kind, naive, lift):  # type: ignore[no-untyped-def]
     """The least D in rows of a stratum over a box (see the module's text); D itself for a single pair.
 
-    ``only_s`` and ``only_q`` are rows flagged by one input alone, ``a`` and ``b`` rows flagged by each.
+    ``only_s`` and ``only_q`` are rows flagged by one input alone, ``a`` and ``b`` rows flagged by each;
+    ``lift`` is the table of a correlated background, empty for an independent one.
     """
     if kind == 2:
         return joint_low
@@ -79,13 +97,15 @@ def chance_rows(joint_low, joint_high, only_s, only_q, a, b, n, kind, naive):  #
         if quiet <= 0:
             return joint_low
         chance = n * only_s * only_q / quiet
+        if lift.size > 0 and chance > 0:
+            chance *= math.exp(read_lift(only_s / (n - b), only_q / (n - a), lift))
     if kind == 1:
         chance = max(0.0, chance + (chance - joint_high) / (n - 1.0))
     return chance
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def evaluate(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k):  # type: ignore[no-untyped-def]
+def evaluate(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, lift, u, k):  # type: ignore[no-untyped-def]
     """F̂ at node (p, t) and its joint rows."""
     joint = 0.0
     chance = 0.0
@@ -93,14 +113,14 @@ def evaluate(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k):  # 
         here = float(counts[p, t, c])
         a, b = float(flagged_s[p, c]), float(flagged_q[t, c])
         joint += here
-        chance += chance_rows(here, here, a - here, b - here, a, b, float(sizes[c]), kinds[c], naive)
+        chance += chance_rows(here, here, a - here, b - here, a, b, float(sizes[c]), kinds[c], naive, lift)
     if joint <= 0:
         return -np.inf, joint
     return (joint - chance) / (u * joint + k), joint
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def upper_bound(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k):  # type: ignore[no-untyped-def]
+def upper_bound(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, lift, u, k):  # type: ignore[no-untyped-def]
     """No pair in the box between nodes (p, t) and (p + 1, t + 1) exceeds this."""
     joint = 0.0
     chance = 0.0
@@ -118,6 +138,7 @@ def upper_bound(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k): 
             float(sizes[c]),
             kinds[c],
             naive,
+            lift,
         )
     if joint <= 0:
         return -np.inf, joint
@@ -175,12 +196,12 @@ def grid_counts(  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def surviving_boxes(edges_s, edges_q, counts, flagged_s, flagged_q, sizes, kinds, naive, u, k, best):  # type: ignore[no-untyped-def]
+def surviving_boxes(edges_s, edges_q, counts, flagged_s, flagged_q, sizes, kinds, naive, lift, u, k, best):  # type: ignore[no-untyped-def]
     """Note the best node in ``best``; return the boxes that may hold a better pair, and their bounds."""
     cells_s, cells_q = len(edges_s) - 1, len(edges_q) - 1
     for p in range(1, cells_s + 1):
         for t in range(1, cells_q + 1):
-            value, joint = evaluate(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k)
+            value, joint = evaluate(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, lift, u, k)
             if value > best[0] or (value == best[0] and joint > best[1]):
                 best[0], best[1], best[2], best[3] = value, joint, edges_s[p], edges_q[t]
     found = 0
@@ -190,7 +211,7 @@ def surviving_boxes(edges_s, edges_q, counts, flagged_s, flagged_q, sizes, kinds
         for t in range(cells_q):
             if edges_s[p + 1] - edges_s[p] == 1 and edges_q[t + 1] - edges_q[t] == 1:
                 continue  # its only pair is a node
-            bound, joint = upper_bound(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k)
+            bound, joint = upper_bound(counts, p, t, flagged_s, flagged_q, sizes, kinds, naive, lift, u, k)
             if bound > best[0] or (bound == best[0] and joint > best[1]):
                 boxes[found, 0], boxes[found, 1] = p, t
                 bounds[found, 0], bounds[found, 1] = bound, joint
@@ -216,6 +237,7 @@ def refine(  # type: ignore[no-untyped-def]
     sizes,
     kinds,
     naive,
+    lift,
     u,
     k,
     best,
@@ -274,14 +296,14 @@ def refine(  # type: ignore[no-untyped-def]
             _cumulate(part, parts_i + 1, parts_j + 1, strata)
             for a in range(1, parts_i + 1):
                 for b in range(1, parts_j + 1):
-                    value, joint = evaluate(part, a, b, part_s, part_q, sizes, kinds, naive, u, k)
+                    value, joint = evaluate(part, a, b, part_s, part_q, sizes, kinds, naive, lift, u, k)
                     if value > best[0] or (value == best[0] and joint > best[1]):
                         best[0], best[1], best[2], best[3] = value, joint, cut_i[a], cut_j[b]
             for a in range(parts_i):
                 for b in range(parts_j):
                     if cut_i[a + 1] - cut_i[a] == 1 and cut_j[b + 1] - cut_j[b] == 1:
                         continue
-                    bound, joint = upper_bound(part, a, b, part_s, part_q, sizes, kinds, naive, u, k)
+                    bound, joint = upper_bound(part, a, b, part_s, part_q, sizes, kinds, naive, lift, u, k)
                     if bound > best[0] or (bound == best[0] and joint > best[1]):
                         box[top, 0], box[top, 1] = cut_i[a], cut_i[a + 1]
                         box[top, 2], box[top, 3] = cut_j[b], cut_j[b + 1]

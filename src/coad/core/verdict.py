@@ -38,7 +38,11 @@ _WORDS = {
     "lonely_contexts": "nearly every row has a context of its own, so there is nothing to compare it with",
     "not_significant": "shuffled pairings show as much coincidence (p = {p_value:.2g}); the best pair would flag "
     "{n_joint:,} row{s} with F̂ = {fbeta_hat:.2f}, as noise does",
+    "only_correlated": "scores with a correlation of {rho:.2f}, that of their bulk, show as much coincidence without any "
+    "event (p = {p_value:.2g}); the best pair would flag {n_joint:,} row{s} with F̂ = {fbeta_hat:.2f}",
     "not_significant_here": "on these rows shuffled pairings coincide as much (p = {p_value:.2g})",
+    "only_correlated_here": "on these rows scores with the rule's correlation of {rho:.2f} coincide as much without any "
+    "event (p = {p_value:.2g})",
     "nothing_flagged": "no row reaches both thresholds of the rule",
     "no_flagged_finding": "no row belongs to a finding that is flagged",
     "no_rare_mode": "no row is in a mode that is called rare",
@@ -50,6 +54,8 @@ _WORDS = {
     "shift": "{kept:.0%} of the coincidence survives shifting one input by a few rows",
     "slow": "moving one input in time shows as much coincidence (p = {p_value:.2g}), "
     "as slow inputs do that drift together, and events at a fixed period",
+    "heavy_tails": "both scores have heavy tails in common: a t-copula with {freedom:g} degrees of freedom, as the other "
+    "corners have it, shows as much coincidence (p = {p_value:.2g})",
     "regime_in_training": "training suspected it",
 }
 

@@ -7,6 +7,8 @@ format   what changed
 2        rows are flagged if they reach the threshold (``>=``; in format 1 ``>``), and some facts
          have other names: starts, ensemble, transforms
 3        the rule is a value of its own (``rule``): thresholds, β, α, background, dismissed kinds
+4        the rule has the correlation of the background, 0 before; thresholds have the setting ``background``,
+         ``"independent"`` before
 =======  ==================================================================================
 """
 
@@ -19,7 +21,7 @@ import numpy as np
 
 __all__ = ["FORMAT_VERSION", "upgraded"]
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 
 def upgraded(facts: dict[str, Any]) -> dict[str, Any]:
@@ -32,7 +34,22 @@ def upgraded(facts: dict[str, Any]) -> dict[str, Any]:
             _from_1(facts["discovered"])
     if facts["format_version"] <= 2 and facts.get("kind") != "modes":
         _from_2(facts)
+    if facts["format_version"] <= 3:
+        _from_3(facts)
     return facts
+
+
+def _from_3(facts: dict[str, Any]) -> None:
+    """Chance was counted as if inputs were independent."""
+    rules = (
+        [facts["rule"]]
+        if facts.get("kind") == "thresholds"
+        else [own["rule"] for own in facts.get("fitted", ())]
+    )
+    for rule in rules:
+        rule |= {"correlation": 0.0, "correlation_uncertainty": 0.0}
+    if facts.get("kind") == "thresholds":
+        facts["settings"]["background"] = "independent"
 
 
 def _from_2(facts: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from coad.exceptions import InputError
 from coad.findings.candidates import Lens
 from coad.findings.clusters import ClusterLens
 from coad.findings.mode_lens import ModeLens
+from coad.findings.networks import NetworkLens
 from coad.findings.tails import TailLens
 
 __all__ = ["DEFAULT", "LENSES", "made"]
@@ -18,6 +19,7 @@ LENSES: dict[str, Any] = {
     "clusters": ClusterLens,
     "tails": TailLens,
     "modes": ModeLens,
+    "networks": NetworkLens,
 }
 #: What is looked with, unless told otherwise.
 DEFAULT = ("clusters", "tails", "modes")

@@ -359,6 +359,7 @@ class DetectorMixin:
             "alpha": self._only().rule.alpha,
             "random_state": self.random_state_,
             "ordered": self.ordered,
+            "background": "independent",  # that of the loss, so of every figure of this model
             **options,
         }
         found = select_thresholds(p_s, p_q, beta=beta, context=labels, **own)

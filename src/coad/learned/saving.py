@@ -151,6 +151,8 @@ def _rule(facts: dict[str, Any], kind_class: Any) -> Rule:
         _some(facts["product"]),
         facts["background"],
         tuple(kinds),
+        correlation=float(facts["correlation"]),
+        correlation_uncertainty=float(facts["correlation_uncertainty"]),
     )
 
 

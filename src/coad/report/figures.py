@@ -12,7 +12,7 @@ from coad.thresholds.curves import ScanPoint
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from coad.thresholds.selection import ThresholdResult
+    from coad.thresholds.result import ThresholdResult
 
 #: Okabe and Ito's palette, which colour-blind readers can tell apart.
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#999999"

@@ -163,7 +163,7 @@ class Study:
         alpha = self.alpha
         with self._lock:
             if beta not in self._best:
-                best = self.search.maximise(beta=beta, alpha=alpha)
+                best = self.search.maximise(beta=beta, alpha=alpha, correlation=self.rule.correlation)
                 self._best[beta] = (
                     (math.inf, math.inf)
                     if best.joint == 0

@@ -36,7 +36,7 @@ from coad.thresholds.row_stream import Code
 #: rows are flagged, geometric steps where many are, and there the largest TP, α, often lies.
 _DENSITY = 3
 
-Rule = tuple[IntArray, IntArray, bool, float, float]
+Rule = tuple[IntArray, IntArray, bool, FloatArray, float, float]
 Rows = tuple[FloatArray, FloatArray, Code]  # s, q and the stratum
 Strips = tuple[BoolArray, BoolArray]  # which cells of s, and of q
 
@@ -255,11 +255,11 @@ def _count(s, q, stratum, edges_s, edges_q, counts, range_s, range_q):  # type: 
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _best_node(joint, flagged_s, flagged_q, last_s, last_q, sizes, kinds, naive, u, k, best):  # type: ignore[no-untyped-def]
+def _best_node(joint, flagged_s, flagged_q, last_s, last_q, sizes, kinds, naive, lift, u, k, best):  # type: ignore[no-untyped-def]
     better = False
     for p in range(1, last_s + 1):
         for t in range(1, last_q + 1):
-            value, rows = evaluate(joint, p, t, flagged_s, flagged_q, sizes, kinds, naive, u, k)
+            value, rows = evaluate(joint, p, t, flagged_s, flagged_q, sizes, kinds, naive, lift, u, k)
             if value > best[0] or (value == best[0] and rows > best[1]):
                 best[0], best[1], best[2], best[3] = value, rows, p, t
                 better = True
@@ -268,7 +268,7 @@ def _best_node(joint, flagged_s, flagged_q, last_s, last_q, sizes, kinds, naive,
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _bounds(  # type: ignore[no-untyped-def]
-    joint, flagged_s, flagged_q, boxes, several_s, several_q, sizes, kinds, naive, u, k, best, bounds
+    joint, flagged_s, flagged_q, boxes, several_s, several_q, sizes, kinds, naive, lift, u, k, best, bounds
 ):
     # In a cell of one score the only threshold is the lower edge: then that is the upper edge too.
     for p in range(boxes.shape[0]):
@@ -284,7 +284,7 @@ def _bounds(  # type: ignore[no-untyped-def]
                 only_s, only_q = a - joint[p0, t + 1, c], b - joint[p + 1, t0, c]
                 low = float(joint[p0, t0, c])
                 rows += high
-                chance += chance_rows(low, high, only_s, only_q, a, b, float(sizes[c]), kinds[c], naive)
+                chance += chance_rows(low, high, only_s, only_q, a, b, float(sizes[c]), kinds[c], naive, lift)
             bound = (rows - chance) / (u * rows + k) if rows > 0 else -np.inf
             if bound > best[0] or (bound == best[0] and rows > best[1]):
                 bounds[p, t] = bound

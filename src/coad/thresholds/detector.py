@@ -11,13 +11,15 @@ from sklearn.base import BaseEstimator, DensityMixin, OutlierMixin, clone
 
 from coad._typing import BoolArray, FloatArray, RandomState
 from coad.core.assessment import Evaluation, RowScores, assess, figures
+from coad.core.background import BackgroundKind
 from coad.core.metric import ignore_undefined
 from coad.core.moments import Moments
 from coad.core.rule import Rule
 from coad.core.validation import as_score, as_strata, check_finite, check_same_length
 from coad.data.pairs import order_of, unpacked
 from coad.exceptions import InputError, NotFittedError
-from coad.thresholds.selection import ThresholdResult, select_thresholds
+from coad.thresholds.result import ThresholdResult
+from coad.thresholds.selection import select_thresholds
 
 __all__ = ["CoincidenceThreshold"]
 
@@ -33,7 +35,7 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         A detector of the scikit-learn or PyOD kind, fitted (used as it is) or not
         (a clone is fitted); a function from data to scores; or None when the input
         already is a score.
-    beta, alpha, n_permutations, random_state, significance, ordered
+    beta, alpha, n_permutations, random_state, significance, ordered, background
         As in :func:`coad.select_thresholds`.
     orientation
         Which end of the output is anomalous, for functions, plain scores and detectors
@@ -42,7 +44,7 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         functions and plain scores as high.
 
     After ``fit``: ``threshold_s_``, ``threshold_q_`` (on scores that are high for
-    anomalies), ``result_`` (a :class:`~coad.thresholds.selection.ThresholdResult`), ``status_``,
+    anomalies), ``result_`` (a :class:`~coad.thresholds.result.ThresholdResult`), ``status_``,
     ``scorer_s_``, ``scorer_q_``.
 
     >>> from coad.research.datasets.synthetic import synthetic_outliers
@@ -66,6 +68,7 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         random_state: RandomState = 0,
         significance: float = 0.05,
         ordered: bool = True,
+        background: BackgroundKind = "auto",
         orientation: Orientation = "auto",
     ) -> None:
         self.scorer_s = scorer_s
@@ -76,6 +79,7 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.significance = significance
         self.ordered = ordered
+        self.background = background
         self.orientation = orientation
 
     def fit(self, s: Any, q: Any = None, *, context: Any = None) -> CoincidenceThreshold:
@@ -123,6 +127,7 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
             random_state=self.random_state,
             significance=self.significance,
             ordered=self.ordered,
+            background=self.background,
         )
 
     def _take(self, result: ThresholdResult) -> CoincidenceThreshold:
@@ -150,6 +155,8 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
             found.alpha_source == "given",
             (self.threshold_s_, self.threshold_q_),
             background="all rows" if self._context is None else "context",
+            correlation=found.background.rho,
+            correlation_uncertainty=found.background.error if found.background.rho > 0 else 0.0,
         )
 
     def save(self, folder: str | Path) -> None:

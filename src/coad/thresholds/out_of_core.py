@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numba
@@ -12,11 +13,13 @@ import numpy as np
 from scipy.stats import random_table
 
 from coad._typing import FloatArray, IntArray, RandomState
+from coad.core.background import INDEPENDENT, BackgroundKind, choose_background
+from coad.core.copula_null import CopulaNull
 from coad.core.grid import ThresholdGrid, grid_steps
 from coad.core.inference import BOTH_WAYS, EPISODE_GAP, FEW_EPISODES, share_kept
 from coad.core.metric import ignore_undefined
 from coad.core.moments import Moments
-from coad.core.search import Optimum
+from coad.core.search import Optimum, PairSearch
 from coad.core.validation import (
     LEVEL,
     as_generator,
@@ -28,13 +31,16 @@ from coad.core.validation import (
 from coad.exceptions import FileError, InputError
 from coad.thresholds.count_table import place
 from coad.thresholds.out_of_core_search import ScoredOptimum, StreamSearch
+from coad.thresholds.result import Candidate, ThresholdResult
 from coad.thresholds.row_stream import Batch, RowStream
-from coad.thresholds.selection import Candidate, ThresholdResult, _Selection
+from coad.thresholds.selection import _Selection
 
 __all__ = ["stream_thresholds"]
 
 #: Rows held at once; more do not make the search quicker.
 MAX_HELD = 2_000_000
+#: Rows on which the correlation of the scores is measured and tested: its standard error is then 0.003.
+_SAMPLED = 200_000
 _BLOCK = 1 << 20  # rows of the spool read at once
 
 
@@ -48,6 +54,7 @@ def stream_thresholds(
     significance: float = LEVEL,
     missing: Literal["error", "drop"] = "error",
     ordered: bool = True,
+    background: BackgroundKind = "auto",
     max_rows: int = MAX_HELD,
     names: tuple[str, str] = ("score_s", "score_q"),
     remedy: str = "pass missing='drop' to leave those rows out",
@@ -57,7 +64,7 @@ def stream_thresholds(
     Three passes give the thresholds: one samples the scores, one counts the rows in a table, one
     collects the rows that the table leaves in doubt. Only where these are more than ``max_rows``
     is their part of the table counted again, finer. One more pass is for the p-values and
-    intervals. Three bytes a row are kept on disk meanwhile (in the directory for temporary files).
+    intervals, and one for the background. Three bytes a row are kept on disk meanwhile (in the directory for temporary files).
 
     The thresholds, α, F̂, P̂ and R̂ are exact, as in memory: no pair of thresholds has a higher
     F̂, and none of those that reach it flags more rows jointly. (Where several pairs share both
@@ -72,6 +79,9 @@ def stream_thresholds(
         ``context`` is None or a list of columns.
     beta, alpha, n_permutations, random_state, significance, missing, ordered
         As for :func:`coad.select_thresholds`.
+    background
+        As for :func:`coad.select_thresholds`. Unless it is ``"independent"``, one more pass samples 200,000 rows
+        (or takes all, if there are no more); the correlation, and the p-values that allow for it, are theirs.
     max_rows
         Rows held at once, at most.
     names, remedy
@@ -106,7 +116,7 @@ def stream_thresholds(
     )
     with ignore_undefined(), _Spool(rows) as spool:
         return _StreamedSelection(
-            rows, spool, beta, given, int(n_permutations), significance, rng, ordered, max_rows
+            rows, spool, beta, given, int(n_permutations), significance, rng, ordered, background, max_rows
         ).result()
 
 
@@ -125,6 +135,7 @@ class _StreamedSelection(_Selection):
         significance: float,
         rng: np.random.Generator,
         ordered: bool,
+        background: BackgroundKind,
         max_rows: int,
     ) -> None:
         self.rows, self.spool, self.ordered = rows, spool, ordered
@@ -137,6 +148,15 @@ class _StreamedSelection(_Selection):
         )
         self.n_strata = len(rows.sizes)
         self.shift_p_value, self.n_shifts = None, 0
+        self.tail_p_value, self.freedom = None, math.inf
+        self.allows_correlation = background != "independent"
+        self.background = INDEPENDENT
+        if self.allows_correlation:
+            self.sample = rows.sample(_SAMPLED, rng)
+            self.background = choose_background(*self.sample, background)
+            if rows.n > _SAMPLED:
+                sampled = f"{self.background.why}, measured on a sample of {len(self.sample[0]):,} rows"
+                self.background = replace(self.background, why=sampled)
         expected = None if math.isinf(beta) else (beta, alpha)
         self.search = StreamSearch(rows, max_rows=max_rows, expected=expected)
 
@@ -150,6 +170,9 @@ class _StreamedSelection(_Selection):
         assert isinstance(richest, ScoredOptimum)
         self.spool.fill(self.search, best, richest)
         return _SpooledGrid(self.search, self.spool)
+
+    def _null(self, grid: ThresholdGrid) -> CopulaNull:
+        return CopulaNull(ThresholdGrid(PairSearch(*self.sample)), *self.sample[:2])
 
     def _pair(self, best: Optimum) -> tuple[float, float, Moments]:
         assert isinstance(best, ScoredOptimum)
@@ -273,7 +296,7 @@ class _SpooledGrid(ThresholdGrid):
     search: StreamSearch  # type: ignore[assignment]
 
     def __init__(self, search: StreamSearch, spool: _Spool) -> None:
-        self.search, self.spool, self.n = search, spool, search.n
+        self.search, self.spool, self.n, self.correlation = search, spool, search.n, search.correlation
         self.corrected = len(search.sizes) > 1 or search.has_singles
         self.shape = (len(spool.edges[0]) - 1, len(spool.edges[1]) - 1)
         every = self._merged(spool.cells_after(np.zeros(len(spool.starts), dtype=np.int64)))

@@ -62,15 +62,18 @@ class StreamSearch:
         )
         self.first = self._counted(edges_s, edges_q)
         self._held: _Held | None = None
+        self.correlation = 0.0  # of the background, the same in all searches
 
-    def maximise(self, *, beta: float, alpha: float) -> ScoredOptimum:
+    def maximise(self, *, beta: float, alpha: float, correlation: float = 0.0) -> ScoredOptimum:
         """The pair with the highest F̂β, exactly; of those, one with the most joint rows."""
+        self.correlation = correlation
         best = _Best(self._rule(beta, alpha))
         self._search(self.first, self.first.usable, best)
         return ScoredOptimum(0, 0, int(best.found[1]), float(best.found[0]), *best.pair)
 
     def _rule(self, beta: float, alpha: float) -> Rule:
-        return search_rule(self.sizes, stratum_kinds(self.sizes, self.has_singles), beta=beta, alpha=alpha)
+        kinds = stratum_kinds(self.sizes, self.has_singles)
+        return search_rule(self.sizes, kinds, beta=beta, alpha=alpha, correlation=self.correlation)
 
     def _search(self, nodes: Nodes, boxes: BoolArray, best: _Best) -> None:
         """Search these boxes of a table for pairs that are better than the best."""
@@ -291,6 +294,7 @@ def _scan(  # type: ignore[no-untyped-def]
     sizes,
     kinds,
     naive,
+    lift,
     u,
     k,
     best,
@@ -309,8 +313,8 @@ def _scan(  # type: ignore[no-untyped-def]
                 if fixed_cell[row] <= p:
                     both[0, 0, stratum[row]] += 1
             if swap:
-                value, here = evaluate(both, 0, 0, moving, fixed, sizes, kinds, naive, u, k)
+                value, here = evaluate(both, 0, 0, moving, fixed, sizes, kinds, naive, lift, u, k)
             else:
-                value, here = evaluate(both, 0, 0, fixed, moving, sizes, kinds, naive, u, k)
+                value, here = evaluate(both, 0, 0, fixed, moving, sizes, kinds, naive, lift, u, k)
             if value > best[0] or (value == best[0] and here > best[1]):
                 best[0], best[1], best[2], best[3] = value, here, p + 1, group

@@ -81,6 +81,17 @@ class RowStream:
         if rows != self.n:
             raise changed
 
+    def sample(self, size: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, IntArray | None]:
+        """A pass that keeps about ``size`` whole rows in their order, or all if there are no more: s, q and stratum."""
+        parts = []
+        for s, q, code in self:
+            keep = slice(None) if self.n <= size else rng.random(len(s)) < size / self.n
+            parts.append((s[keep].copy(), q[keep].copy(), code[keep]))
+        s, q, code = (np.concatenate([part[i] for part in parts]) for i in range(3))
+        if len(self.sizes) == 1:
+            return s, q, None
+        return s, q, np.unique(code, return_inverse=True)[1].astype(np.int64)
+
     def _usable(self) -> Iterator[tuple[FloatArray, FloatArray, list[NDArray[Any]] | None]]:
         self.passes += 1
         at = 0

@@ -7,13 +7,14 @@ pairs, tells what it finds, and says whether to believe it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray, RandomState
+from coad._typing import ArrayLike, FloatArray, IntArray, RandomState
+from coad.core.background import BackgroundKind, choose_background
+from coad.core.copula_null import CopulaNull
 from coad.core.grid import ThresholdGrid
 from coad.core.inference import (
     FEW_EPISODES,
@@ -42,89 +43,9 @@ from coad.core.validation import (
     finite_rows,
 )
 from coad.core.verdict import FOUND, NO_COINCIDENCE, SHARED_REGIME, Status, Suspicion, in_words
+from coad.thresholds.result import Candidate, ThresholdResult
 
 __all__ = ["Candidate", "Status", "ThresholdResult", "select_thresholds"]
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """The best pair of thresholds on the data, whether or not it is to be believed."""
-
-    threshold_s: float
-    threshold_q: float
-    alpha: float
-    fbeta_hat: float
-    precision_hat: float
-    recall_hat: float
-    joint_fraction: float
-    n_joint: int
-    n_s: int
-    n_q: int
-
-
-@dataclass(frozen=True)
-class ThresholdResult:
-    """Two thresholds, what they find, and how sure that is.
-
-    A row is flagged where ``score_s >= threshold_s`` and ``score_q >= threshold_q``. When ``status`` is
-    ``"no coincidence"`` both are ``inf``, so nothing is ever flagged and the estimates are 0; the best pair that was
-    *not* believed is kept in ``candidate``.
-    """
-
-    threshold_s: float
-    threshold_q: float
-    beta: float
-    alpha: float
-    fbeta_hat: float
-    precision_hat: float
-    recall_hat: float
-    joint_fraction: float
-    n_joint: int
-    n_rows: int
-    status: Status
-    message: str
-    suspicions: tuple[Suspicion, ...]  # why it is not simply "found"
-    p_value: float | None  # pairings shuffled
-    shift_p_value: float | None  # one input moved in time
-    interval: tuple[float, float] | None  # of F̂, 95 %
-    intervals: Intervals | None  # of F̂, P̂, R̂ and α
-    n_permutations: int
-    n_shifts: int  # fewer than n_permutations when there are millions of rows
-    alpha_source: Literal["auto", "given"]
-    n_strata: int
-    candidate: Candidate | None
-    test: PermutationTest | None = field(repr=False, compare=False, default=None)
-
-    def predict(self, score_s: ArrayLike, score_q: ArrayLike) -> BoolArray:
-        """True where both scores reach their thresholds; missing or infinite scores are refused."""
-        s, q = as_score(score_s, "score_s"), as_score(score_q, "score_q")
-        finite_rows(s, q, "error", remedy="leave those rows out or fill them before predicting", min_rows=0)
-        flags: BoolArray = (s >= self.threshold_s) & (q >= self.threshold_q)
-        return flags
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, ready for JSON (infinite values as strings)."""
-        from coad.data.model_files import to_json
-
-        return {key: to_json(value) for key, value in asdict(self).items() if key != "test"}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> ThresholdResult:
-        """The inverse of :meth:`to_dict`; the shuffled searches themselves are not kept."""
-
-        from coad.data.model_files import from_json
-
-        def pairs(values: Mapping[str, Any]) -> dict[str, Any]:
-            return {
-                key: tuple(one) if isinstance(one, list) else one for key, one in from_json(values).items()
-            }
-
-        known = pairs(plain)
-        for key, kind in (("intervals", Intervals), ("candidate", Candidate)):
-            if known[key] is not None:
-                known[key] = kind(**pairs(known[key]))
-        known["suspicions"] = tuple(Suspicion(one["code"], one["numbers"]) for one in plain["suspicions"])
-        return cls(**known)
 
 
 def select_thresholds(
@@ -139,6 +60,7 @@ def select_thresholds(
     significance: float = LEVEL,
     missing: Literal["error", "drop"] = "error",
     ordered: bool = True,
+    background: BackgroundKind = "auto",
 ) -> ThresholdResult:
     """Pick two thresholds without labels, exactly, and say whether to believe them.
 
@@ -167,6 +89,15 @@ def select_thresholds(
         Whether the rows are in time order. Coincidence that survives moving one input in time
         is a slow regime, or drift, and is reported as such; False switches that test off, for
         rows in no order.
+    background
+        How chance is counted. ``"independent"``: as if the scores of normal rows were independent, as in
+        the paper. ``"correlated"``: as if they had a Gaussian copula, with the correlation of their bulk.
+        ``"auto"``: correlated, unless that correlation is not positive. ``result.background`` says what
+        was used and why.
+
+    Returns
+    -------
+    ThresholdResult
 
     >>> from coad.research.datasets.synthetic import synthetic_outliers
     >>> data = synthetic_outliers(n_normal=2000, random_state=0)
@@ -189,7 +120,7 @@ def select_thresholds(
         code = None  # one stratum is the paper's method
     with ignore_undefined():
         return _Selection(
-            s, q, code, beta, given, int(n_permutations), significance, random_state, ordered
+            s, q, code, beta, given, int(n_permutations), significance, random_state, ordered, background
         ).result()
 
 
@@ -207,8 +138,11 @@ class _Selection:
         significance: float,
         random_state: RandomState,
         ordered: bool,
+        background: BackgroundKind,
     ) -> None:
         self.s, self.q, self.code, self.ordered = s, q, code, ordered
+        self.background = choose_background(s, q, code, background)
+        self.allows_correlation = background != "independent"
         self.beta, self.given, self.significance = beta, alpha, significance
         self.n_permutations = n_permutations
         self.rng = as_generator(random_state)
@@ -216,40 +150,40 @@ class _Selection:
         self.n_strata = 1 if code is None else int(code.max()) + 1
         self.shift_p_value: float | None = None
         self.n_shifts = 0
+        self.tail_p_value: float | None = None
+        self.freedom = math.inf
 
     def result(self) -> ThresholdResult:
         for name, top in self._top_heavy():
             return self._nothing([Suspicion("top_heavy", {"name": name, "share": top})])
-        richest = self.search.maximise(beta=math.inf, alpha=1.0)
+        rho = self.background.rho
+        richest = self.search.maximise(beta=math.inf, alpha=1.0, correlation=rho)
         if richest.joint == 0:
             return self._nothing([Suspicion("nothing_joint")])
         if richest.fbeta_hat <= 0:
-            why = [Suspicion("no_excess")]
+            reasons = [Suspicion("no_excess")]
             if self.search.has_singles and self.search.sizes[-1] > self.search.n / 2:
-                why.append(Suspicion("lonely_contexts"))
-            return self._nothing(why)
+                reasons.append(Suspicion("lonely_contexts"))
+            return self._nothing(reasons)
         alpha = richest.fbeta_hat if self.given is None else self.given
         best = richest
         if not math.isinf(self.beta):
-            best = self.search.maximise(beta=self.beta, alpha=alpha)
+            best = self.search.maximise(beta=self.beta, alpha=alpha, correlation=rho)
         grid = self._grid(best, richest)
         candidate = self._candidate(best, alpha)
         test = None
         if self.n_permutations:
-            test = permutation_test(
-                grid, beta=self.beta, alpha=alpha, n_permutations=self.n_permutations, rng=self.rng
-            )
+            test = self._tested(grid, alpha)
             if test.p_value > self.significance:
                 numbers = {
                     "p_value": test.p_value,
                     "n_joint": candidate.n_joint,
                     "fbeta_hat": candidate.fbeta_hat,
                 }
-                return self._nothing([Suspicion("not_significant", numbers)], candidate, test)
-            if self.ordered:
-                self.shift_p_value, self.n_shifts = shift_test(
-                    grid, n_shifts=self.n_permutations, rng=self.rng
-                )
+                why = Suspicion("not_significant", numbers)
+                if self.background.rho > 0:
+                    why = Suspicion("only_correlated", numbers | {"rho": self.background.rho})
+                return self._nothing([why], candidate, test)
         intervals = resampled_intervals(
             grid,
             best,
@@ -261,6 +195,30 @@ class _Selection:
         )
         intervals = intervals.around(candidate)
         return self._result(candidate, intervals, test, self._suspicions(candidate, intervals))
+
+    def _tested(self, grid: ThresholdGrid, alpha: float) -> PermutationTest:
+        """The evidence against the background, and, if that does not explain it, against slowness and heavy tails."""
+        null = self._null(grid) if self.allows_correlation else None
+        if null is None or self.background.kind == "independent":
+            test = permutation_test(
+                grid, beta=self.beta, alpha=alpha, n_permutations=self.n_permutations, rng=self.rng
+            )
+        else:
+            test = null.test(self.n_permutations, self.rng)
+        if test.p_value > self.significance:
+            return test
+        if null is not None:
+            self.freedom = null.freedom()
+            if not math.isinf(self.freedom):
+                self.tail_p_value = null.test(self.n_permutations, self.rng, self.freedom).p_value
+        if self.ordered:
+            n_shifts = self.n_permutations
+            self.shift_p_value, self.n_shifts = (
+                shift_test(grid, n_shifts=n_shifts, rng=self.rng)
+                if null is None
+                else null.shift_test(n_shifts, self.rng)
+            )
+        return test
 
     # What needs the rows themselves; a stream of rows answers these in its own way.
 
@@ -274,7 +232,10 @@ class _Selection:
         ]
 
     def _grid(self, best: Optimum, richest: Optimum) -> ThresholdGrid:
-        return ThresholdGrid(self.search)
+        return ThresholdGrid(self.search, self.background.rho)
+
+    def _null(self, grid: ThresholdGrid) -> CopulaNull:
+        return CopulaNull(grid, self.s, self.q)
 
     def _pair(self, best: Optimum) -> tuple[float, float, Moments]:
         threshold_s = float(self.search.s.thresholds[best.groups_s - 1])
@@ -292,13 +253,14 @@ class _Selection:
     def _candidate(self, best: Optimum, alpha: float) -> Candidate:
         threshold_s, threshold_q, moments = self._pair(best)
         rate = min(alpha, 0.5)  # an estimate may pass 0.5 by rounding
+        rho = self.background.rho
         return Candidate(
             threshold_s,
             threshold_q,
             alpha,
-            float(fbeta_hat(moments, beta=self.beta, alpha=rate)),
-            float(precision_hat(moments)),
-            float(recall_hat(moments, alpha=rate)),
+            float(fbeta_hat(moments, beta=self.beta, alpha=rate, correlation=rho)),
+            float(precision_hat(moments, correlation=rho)),
+            float(recall_hat(moments, alpha=rate, correlation=rho)),
             float(moments.mu_sq),
             best.joint,
             int(np.sum(moments.sum_s)),
@@ -314,6 +276,9 @@ class _Selection:
         rate = found.precision_hat * found.joint_fraction
         if self.given is None and rate > MAX_PLAUSIBLE_RATE:
             return (Suspicion("rate", {"rate": rate}),)
+        if self.tail_p_value is not None and self.tail_p_value > self.significance:
+            numbers = {"freedom": self.freedom, "p_value": self.tail_p_value}
+            return (Suspicion("heavy_tails", numbers),)
         if not self.ordered:
             return ()
         kept, z = self._kept_after_shift(found)
@@ -342,6 +307,7 @@ class _Selection:
             if self.n_strata > 1:
                 remedy = "add the columns that describe the regime to context, or take shorter blocks of time"
             message = f"{in_words(suspicions)}: the inputs seem to share a regime; {remedy}. " + message
+        message += self._background_words()
         return ThresholdResult(
             **self._common(found, test),
             threshold_s=found.threshold_s,
@@ -376,11 +342,18 @@ class _Selection:
             joint_fraction=0.0,
             n_joint=0,
             status=NO_COINCIDENCE,
-            message=f"no coincidence found: {in_words(why)}; nothing is flagged",
+            message=f"no coincidence found: {in_words(why)}; nothing is flagged{self._background_words()}",
             suspicions=tuple(why),
             interval=None,
             intervals=None,
         )
+
+    def _background_words(self) -> str:
+        """How chance was counted, if that was not the caller's choice."""
+        if not self.allows_correlation:
+            return ""
+        kind = "correlated" if self.background.rho > 0 else "independent"
+        return f"; chance counted for {kind} scores ({self.background.why})"
 
     def _common(self, candidate: Candidate | None, test: PermutationTest | None) -> dict[str, Any]:
         return {
@@ -389,9 +362,11 @@ class _Selection:
             "p_value": None if test is None else test.p_value,
             "shift_p_value": self.shift_p_value,
             "n_shifts": self.n_shifts,
-            "n_permutations": 0 if test is None else self.n_permutations,
+            "n_permutations": 0 if test is None else len(test.null_evidence),
             "alpha_source": "auto" if self.given is None else "given",
             "n_strata": self.n_strata,
             "candidate": candidate,
+            "background": self.background,
+            "tail_p_value": self.tail_p_value,
             "test": test,
         }

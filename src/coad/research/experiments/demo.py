@@ -14,7 +14,8 @@ from coad.research.datasets.synthetic import (
     synthetic_windows,
 )
 from coad.thresholds.curves import ScanPoint, beta_scan
-from coad.thresholds.selection import ThresholdResult, select_thresholds
+from coad.thresholds.result import ThresholdResult
+from coad.thresholds.selection import select_thresholds
 
 if TYPE_CHECKING:
     from coad.core.assessment import Evaluation

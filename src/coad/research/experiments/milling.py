@@ -285,7 +285,12 @@ def fit_split(
         side = -1.0 if inverted else 1.0
         found, other = (
             select_thresholds(
-                sign * logit_s, sign * logit_q, beta=settings["beta"], context=known, random_state=seed
+                sign * logit_s,
+                sign * logit_q,
+                beta=settings["beta"],
+                context=known,
+                random_state=seed,
+                background="independent",  # that of the loss with which the networks were trained
             )
             for sign in (side, -side)
         )

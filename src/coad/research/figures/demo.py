@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from coad.research.experiments.demo import LearnedDemo, ThresholdDemo
-    from coad.thresholds.selection import ThresholdResult
+    from coad.thresholds.result import ThresholdResult
 
 __all__ = ["decision_scatter", "example_windows", "threshold_scatter", "write_demo_page"]
 
