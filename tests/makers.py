@@ -130,7 +130,7 @@ class FakeFindings:
             k: FakeFinding(np.flatnonzero(first_column(s) == k), flag)
             for k, flag in enumerate(flagged, start=1)
         }
-        self.decisions = {}
+        self.decisions, self.s = {}, s
 
     def __len__(self):
         return len(self.findings)
@@ -142,6 +142,9 @@ class FakeFindings:
         assert decision in ("event", "normal", "ignore")
         self.decisions[number] = decision
         self.findings[number].flagged = decision == "event"
+
+    def flags_of_fit(self):
+        return self.predict(self.s)
 
     def predict(self, s, q=None):
         return np.isin(first_column(s), [k for k, finding in self.findings.items() if finding.flagged])

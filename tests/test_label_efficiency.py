@@ -111,7 +111,7 @@ def test_looks_are_whole_numbers_from_one(case, looks):
 
 def test_flags_of_another_length_are_refused(case, monkeypatch):
     found, s, label = case
-    monkeypatch.setattr(FakeFindings, "predict", lambda self, s, q: np.zeros(3, dtype=bool))
+    monkeypatch.setattr(FakeFindings, "predict", lambda self, s, q=None: np.zeros(3, dtype=bool))
     with pytest.raises(InputError, match="predict"):
         label_efficiency(found, label, s, s, label)
 

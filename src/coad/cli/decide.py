@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from coad.cli._print import out
 from coad.exceptions import InputError
+
+if TYPE_CHECKING:
+    from coad.findings.finding import Decision
 
 
 class What(StrEnum):
@@ -39,7 +42,8 @@ def decide(
     if what is None:
         raise InputError(f"say what finding {number} is: {', '.join(one.value for one in What)}")
     before = finding.load_findings(model)
-    found = finding.decide(model, number, None if what is What.undecided else what.value)
+    decision: Decision | None = None if what is What.undecided else what.value  # type: ignore[assignment]
+    found = finding.decide(model, number, decision)
     out(f"finding {number}: {before[number].verdict} → {found[number].verdict}")
     out(found.headline)
     out(f"model: {model}")

@@ -57,6 +57,8 @@ def evaluate(
             f"by the labels in {label!r}: precision {percent(judged.precision)}, recall {percent(judged.recall)}, "
             f"F1 {judged.fbeta:.3f} ({int(scored.label.sum()):,} of {len(scored):,} anomalous)"
         )
+    if done.looks is not None:
+        out(f"with a person's looks, answered by the labels: {done.looks.in_words()}")
     if scored.bad_files:
         name_bad_files(list(scored.bad_files))
         raise typer.Exit(1)

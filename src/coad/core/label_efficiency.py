@@ -49,6 +49,9 @@ class FindingsLike(Protocol):
     def decide(self, number: int, decision: str, /) -> Any:
         """Take a person's word for a finding: ``"event"``, ``"normal"`` or ``"ignore"``."""
 
+    def flags_of_fit(self) -> BoolArray:
+        """Which rows of the fit are flagged."""
+
     def predict(self, s: Any, q: Any = None, /) -> BoolArray:
         """Which of these rows are flagged."""
 
@@ -118,8 +121,7 @@ def label_efficiency(
     Returns
     -------
     LabelEfficiency
-        F1 by the number of looks, on the rows of the fit (rows of findings that are flagged) and on the test rows
-        (what ``found.predict`` flags).
+        F1 by the number of looks, on the rows of the fit and on the test rows.
 
     >>> from types import SimpleNamespace
     >>> class Found(list):  # two findings: rows 0 and 1 are flagged by default, rows 2 and 3 are not
@@ -127,6 +129,8 @@ def label_efficiency(
     ...         return list.__getitem__(self, number - 1)
     ...     def decide(self, number, decision):
     ...         self[number].flagged = decision == "event"
+    ...     def flags_of_fit(self):
+    ...         return np.isin(np.arange(5), np.concatenate([[], *(x.rows for x in self if x.flagged)]))
     >>> found = Found([SimpleNamespace(rows=np.array([0, 1]), flagged=True),
     ...                SimpleNamespace(rows=np.array([2, 3]), flagged=False)])
     >>> label_efficiency(found, [0, 0, 1, 1, 0], looks=[1, 2])
@@ -139,22 +143,17 @@ def label_efficiency(
     budgets = _budgets(looks)
     n = len(found)
     rows = {number: _rows_of(found[number], number, len(truth)) for number in range(1, n + 1)}
-    flagged = {number: bool(found[number].flagged) for number in rows}
     is_event = {number: bool(len(own)) and bool(truth[own].mean() > _MOST) for number, own in rows.items()}
 
     decided = copy.deepcopy(found)
     on_fit, on_test, looked = {}, {}, 0
     for budget in (0, *budgets):
         for number in range(looked + 1, min(budget, n) + 1):
-            flagged[number] = is_event[number]
             decided.decide(number, "event" if is_event[number] else "normal")
         looked = min(budget, n)
-        flags = np.zeros(len(truth), dtype=bool)
-        for number, own in rows.items():
-            flags[own] |= flagged[number]
-        on_fit[budget] = f1(truth, flags)
+        on_fit[budget] = f1(truth, _checked(decided.flags_of_fit(), len(truth)))
         if truth_test is not None:
-            on_test[budget] = f1(truth_test, _predicted(decided, s_test, q_test, len(truth_test)))
+            on_test[budget] = f1(truth_test, _checked(decided.predict(s_test, q_test), len(truth_test)))
     return LabelEfficiency(n, next((k for k in rows if is_event[k]), None), on_fit, on_test)
 
 
@@ -181,8 +180,10 @@ def _rows_of(finding: FindingLike, number: int, n: int) -> IntArray:
     return rows
 
 
-def _predicted(found: FindingsLike, s: Any, q: Any, n: int) -> BoolArray:
-    flags = np.asarray(found.predict(s, q), dtype=np.bool_)
+def _checked(flags: BoolArray, n: int) -> BoolArray:
+    flags = np.asarray(flags, dtype=np.bool_)
     if flags.shape != (n,):
-        raise InputError(f"predict flagged {flags.shape} rows, and label_test has {n:,}; they must match")
+        raise InputError(
+            f"{flags.shape} rows were flagged or not, and there are {n:,} labels; they must match"
+        )
     return flags

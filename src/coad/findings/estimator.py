@@ -234,7 +234,7 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
     @property
     def rule_(self) -> Rule:
         """What is flagged: the findings that are, by number."""
-        flagged = float(np.mean(self._flags_of_fit())) if self.n_rows_ else 0.0
+        flagged = float(np.mean(self.flags_of_fit())) if self.n_rows_ else 0.0
         return Rule(
             1.0,
             float(np.clip(flagged, 1e-6, 0.5)),

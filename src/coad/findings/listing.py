@@ -76,7 +76,7 @@ class FindingList:
         self._check_fitted()
         flagged = [one for one in self if one.flagged]
         if flagged:
-            rows = int(self._flags_of_fit().sum())
+            rows = int(self.flags_of_fit().sum())
             return (
                 f"{_count(len(flagged), 'finding')} of {len(self)} flagged, {rows:,} of {self.n_rows_:,} rows"
             )
@@ -126,7 +126,7 @@ class FindingList:
         some = any(one.decision == "ignore" for one in self)
         return RowScores(p_s, p_q, (flag + rows.odd_both) / 2, flag, finding, ignored if some else None)
 
-    def _flags_of_fit(self) -> BoolArray:
+    def flags_of_fit(self) -> BoolArray:
         """Which rows of the fit are flagged."""
         member = np.zeros((self.n_rows_, len(self)), dtype=bool)
         for one in self:

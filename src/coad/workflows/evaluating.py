@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from coad._typing import IntArray
 from coad.core.assessment import Evaluation
+from coad.core.label_efficiency import LabelEfficiency, label_efficiency
 from coad.core.labels import LabelScores, label_scores
 from coad.core.verdict import NO_COINCIDENCE, SHARED_REGIME, Status, Suspicion, in_words
 from coad.data.layout import FILE
@@ -53,6 +54,7 @@ class EvaluationReport:
     judgement: Judgement
     scored: Scored
     judged: LabelScores | None
+    looks: LabelEfficiency | None = None  # for findings: F1 after a person has looked at the first ones
 
 
 def evaluate_files(
@@ -82,9 +84,20 @@ def evaluate_files(
     -------
     EvaluationReport
     """
-    scored = read_scored(model, recipe, source, label=label, inputs=False, progress=progress)
+    findings = getattr(model.rule_, "findings", {})
+    scored = read_scored(
+        model, recipe, source, label=label, inputs=bool(findings) and label is not None, progress=progress
+    )
     judged = None if scored.label is None else label_scores(scored.flag, scored.label)
-    return EvaluationReport(judge(model, recipe, source, scored, label=label), scored, judged)
+    looks = None
+    if findings and scored.label is not None:
+        from coad.findings.looks import FindingsInRows
+
+        rows = model.memberships(
+            *(store[np.arange(len(scored))] for store in (scored.s, scored.q)), scored.labels()
+        )
+        looks = label_efficiency(FindingsInRows(model, rows), scored.label)
+    return EvaluationReport(judge(model, recipe, source, scored, label=label), scored, judged, looks)
 
 
 def judge(
