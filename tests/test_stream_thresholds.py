@@ -264,7 +264,7 @@ def test_inputs_that_drift_together_are_told_in_a_stream_too():
 
 
 def test_the_correlation_of_a_long_table_is_that_of_a_sample(monkeypatch):
-    monkeypatch.setattr("coad.thresholds.out_of_core._SAMPLED", 3000)
+    monkeypatch.setattr("coad.thresholds.out_of_core.MANY_ROWS", 3000)
     s, q = correlated_noise(30_000, 0.4, 0)
     found = stream_thresholds(batched(s, q, 700), n_permutations=39, max_rows=2000)
     assert found.status == "no coincidence"

@@ -18,7 +18,7 @@ from coad._typing import FloatArray
 from coad.core.bulk import BULK
 from coad.core.copula import normal_exceedance
 
-__all__ = ["fit_freedom", "t_cells"]
+__all__ = ["fit_freedom", "t_cells", "t_exceedance"]
 
 #: Ranks between which rows are counted; denser in the tails, where degrees of freedom show.
 EDGES: FloatArray = np.array([0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99])
@@ -70,7 +70,7 @@ def t_cells(rho: float, freedom: float) -> FloatArray:
     """
     inner = _thresholds(freedom)
     both = np.zeros((len(EDGES) + 2, len(EDGES) + 2))
-    both[1:-1, 1:-1] = _t_exceedance(inner, rho, freedom)
+    both[1:-1, 1:-1] = t_exceedance(inner[:, None], inner[None, :], rho, freedom)
     both[0, 1:-1] = both[1:-1, 0] = 1 - EDGES
     both[0, 0] = 1.0
     cells = both[:-1, :-1] - both[1:, :-1] - both[:-1, 1:] + both[1:, 1:]
@@ -82,13 +82,28 @@ def _thresholds(freedom: float) -> FloatArray:
     return values
 
 
-def _t_exceedance(t: FloatArray, rho: float, freedom: float) -> FloatArray:
-    """P(T_s > t_i, T_q > t_j): a Gaussian copula averaged over the common scale."""
+def t_exceedance(t_s: FloatArray, t_q: FloatArray, rho: float, freedom: float) -> FloatArray:
+    """P(T_s > t_s, T_q > t_q) of a bivariate t-distribution: a normal one averaged over the common scale.
+
+    Parameters
+    ----------
+    t_s, t_q
+        Thresholds; broadcast against each other.
+    rho, freedom
+        The correlation and the degrees of freedom; infinite: normal.
+
+    Returns
+    -------
+    Probabilities, elementwise.
+
+    >>> float(t_exceedance(np.array(0.0), np.array(0.0), 0.5, 3.0).round(6))
+    0.333333
+    """
     if math.isinf(freedom):
-        return normal_exceedance(t[:, None], t[None, :], rho)
+        return normal_exceedance(t_s, t_q, rho)
     nodes, weights = np.polynomial.legendre.leggauss(_SCALES)
     scale = np.sqrt(2 * gammaincinv(freedom / 2, (nodes + 1) / 2) / freedom)
-    total: FloatArray = np.zeros((len(t), len(t)))
+    total: FloatArray = np.zeros(np.broadcast_shapes(t_s.shape, t_q.shape))
     for one, weight in zip(scale, weights / 2, strict=True):
-        total += weight * normal_exceedance(one * t[:, None], one * t[None, :], rho)
+        total = total + weight * normal_exceedance(one * t_s, one * t_q, rho)
     return total

@@ -20,6 +20,7 @@ from coad.core.inference import BOTH_WAYS, EPISODE_GAP, FEW_EPISODES, share_kept
 from coad.core.metric import ignore_undefined
 from coad.core.moments import Moments
 from coad.core.search import Optimum, PairSearch
+from coad.core.table_null import MANY_ROWS, MANY_STRATA, TableNull
 from coad.core.validation import (
     LEVEL,
     as_generator,
@@ -39,8 +40,6 @@ __all__ = ["stream_thresholds"]
 
 #: Rows held at once; more do not make the search quicker.
 MAX_HELD = 2_000_000
-#: Rows on which the correlation of the scores is measured and tested: its standard error is then 0.003.
-_SAMPLED = 200_000
 _BLOCK = 1 << 20  # rows of the spool read at once
 
 
@@ -81,7 +80,8 @@ def stream_thresholds(
         As for :func:`coad.select_thresholds`.
     background
         As for :func:`coad.select_thresholds`. Unless it is ``"independent"``, one more pass samples 200,000 rows
-        (or takes all, if there are no more); the correlation, and the p-values that allow for it, are theirs.
+        (or takes all, if there are no more); the correlation is theirs, and with more than 50 contexts so are the
+        p-values that allow for it.
     max_rows
         Rows held at once, at most.
     names, remedy
@@ -152,9 +152,9 @@ class _StreamedSelection(_Selection):
         self.allows_correlation = background != "independent"
         self.background = INDEPENDENT
         if self.allows_correlation:
-            self.sample = rows.sample(_SAMPLED, rng)
+            self.sample = rows.sample(MANY_ROWS, rng)
             self.background = choose_background(*self.sample, background)
-            if rows.n > _SAMPLED:
+            if rows.n > MANY_ROWS:
                 sampled = f"{self.background.why}, measured on a sample of {len(self.sample[0]):,} rows"
                 self.background = replace(self.background, why=sampled)
         expected = None if math.isinf(beta) else (beta, alpha)
@@ -171,8 +171,10 @@ class _StreamedSelection(_Selection):
         self.spool.fill(self.search, best, richest)
         return _SpooledGrid(self.search, self.spool)
 
-    def _null(self, grid: ThresholdGrid) -> CopulaNull:
-        return CopulaNull(ThresholdGrid(PairSearch(*self.sample)), *self.sample[:2])
+    def _null(self, grid: ThresholdGrid) -> CopulaNull | TableNull:
+        if self.rows.n <= MANY_ROWS or self.n_strata > MANY_STRATA:
+            return CopulaNull(ThresholdGrid(PairSearch(*self.sample)), *self.sample[:2])
+        return TableNull(grid, self.background.rho, self.background.error, self.sample)
 
     def _pair(self, best: Optimum) -> tuple[float, float, Moments]:
         assert isinstance(best, ScoredOptimum)

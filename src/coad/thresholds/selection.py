@@ -31,6 +31,7 @@ from coad.core.inference import (
 from coad.core.metric import fbeta_hat, ignore_undefined, precision_hat, recall_hat
 from coad.core.moments import Moments
 from coad.core.search import Optimum, PairSearch
+from coad.core.table_null import MANY_ROWS, MANY_STRATA, TableNull
 from coad.core.validation import (
     LEVEL,
     as_generator,
@@ -234,8 +235,12 @@ class _Selection:
     def _grid(self, best: Optimum, richest: Optimum) -> ThresholdGrid:
         return ThresholdGrid(self.search, self.background.rho)
 
-    def _null(self, grid: ThresholdGrid) -> CopulaNull:
-        return CopulaNull(grid, self.s, self.q)
+    def _null(self, grid: ThresholdGrid) -> CopulaNull | TableNull:
+        if self.search.n <= MANY_ROWS or self.n_strata > MANY_STRATA:
+            return CopulaNull(grid, self.s, self.q)
+        rows = np.sort(self.rng.choice(self.search.n, MANY_ROWS, replace=False))
+        code = None if self.code is None else np.unique(self.code[rows], return_inverse=True)[1]
+        return TableNull(grid, self.background.rho, self.background.error, (self.s[rows], self.q[rows], code))
 
     def _pair(self, best: Optimum) -> tuple[float, float, Moments]:
         threshold_s = float(self.search.s.thresholds[best.groups_s - 1])
