@@ -304,6 +304,11 @@ def test_findings_that_were_fitted_again_are_not_overwritten(home, tmp_path):
     assert session.findings()["unsaved"] == [1], "the decision is still there"
 
 
+def test_findings_have_no_rule_of_thresholds_to_save(client):
+    words = post(client, "rule", 400, threshold_s=0.5, threshold_q=0.5, beta=1)["error"]
+    assert words.startswith("findings have no thresholds to save")
+
+
 def test_decisions_that_cannot_be_saved_stay_unsaved(home, tmp_path, monkeypatch):
     session = session_of(home, tmp_path)
     session.decide(1, "normal")

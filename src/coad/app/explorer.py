@@ -197,7 +197,7 @@ class Explorer:
             pages, page = 1, 0
             pairs = one_sided(self.study, view.show, PAGE, (view.threshold_s, view.threshold_q))
             cards = [self._card(int(pair), None, None) for pair in pairs]
-        if (self.insight.kinds_known or self.findings) and cards:
+        if (self.insight.kinds_known or self.scored.mode is not None) and cards:
             for one, kind in zip(cards, self._kind_names(np.array([x["pair"] for x in cards])), strict=True):
                 one["kind"] = kind
         self.first_view.set()
@@ -335,8 +335,10 @@ class Explorer:
             time=scored.time,
             more=more,
         )
-        if self.findings and scored.mode is not None:
-            table = table.append_column("finding", pa.array(scored.mode[events.peak[chosen]]))
+        if scored.mode is not None:
+            table = table.append_column(
+                "finding" if self.findings else "mode", pa.array(scored.mode[events.peak[chosen]])
+            )
         if self.insight.kinds_known:
             names = self._kind_names(events.peak[chosen])
             table = table.append_column("kind", pa.array(names, pa.string()))
@@ -356,9 +358,10 @@ class Explorer:
         return {"pair": pair, "html": html, "mark": mark, "kind": None}
 
     def _kind_names(self, pairs: IntArray) -> list[str | None]:
-        """The name of the kind of each pair, or of its finding."""
-        if self.findings and self.scored.mode is not None:
-            return [f"finding {one}" if one > 0 else None for one in self.scored.mode[pairs].tolist()]
+        """The name of the kind of each pair, or of its finding or mode."""
+        if self.scored.mode is not None:
+            what = "finding" if self.findings else "mode"
+            return [f"{what} {one}" if one >= 0 else None for one in self.scored.mode[pairs].tolist()]
         called = {one["kind"]: one["name"] or one["label"] for one in self.kinds()}
         return [called.get(kind) for kind in self.insight.kinds_of(pairs)]
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coad.app.explorer import Explorer
-from coad.app.session import Session, stamp_of
+from coad.app.session import HEAD_START, Session, stamp_of
+from coad.app.view import View
 from coad.exceptions import CoadWarning, InputError
 from coad.findings.estimator import Findings
 from coad.findings.finding import beyond_chance, top
@@ -64,8 +65,8 @@ class FindingsSession(Session):
 
     def _prepare(self) -> None:
         self.current.prepare()
-        super()._prepare()
-        self._memberships()  # a first decision should not wait for it
+        self.current.first_view.wait(HEAD_START)
+        self._memberships()  # so that the first decision need not wait for it
 
     def findings(self) -> dict[str, Any]:
         """The findings in the order of the table, with their cards, and what is not saved."""
@@ -117,6 +118,10 @@ class FindingsSession(Session):
             self._follow()
             said = f"saved in {folder.name}: {in_words(mine)}" if mine else "there is nothing to save"
             return f"{said}{merged}; {self._draft.headline}"
+
+    def save_rule(self, view: View) -> str:
+        """Refused: what is flagged follows from the decisions."""
+        raise InputError("findings have no thresholds to save; decide about them, and save the decisions")
 
     def _merge(self, mine: Decisions, folder: Path) -> str:
         """Take over the decisions of the folder, below the unsaved ones of this explorer; returns what they were."""

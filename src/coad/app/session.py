@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Session", "stamp_of"]
 
 #: Seconds that the first picture has for itself, at most, before the tests start.
-_HEAD_START = 5.0
+HEAD_START = 5.0
 _NO_FINDINGS = "this model has no findings to decide about; coad find makes such a model"
 
 
@@ -50,7 +50,7 @@ class Session:
         threading.Thread(target=self._prepare, name="coad-tests", daemon=True).start()
 
     def _prepare(self) -> None:
-        self.base.first_view.wait(_HEAD_START)  # two threads at once would only delay the first picture
+        self.base.first_view.wait(HEAD_START)  # two threads at once would only delay the first picture
         self.base.prepare()
         self.update()
 

@@ -54,9 +54,9 @@ def finding_card(scored: Scored, one: Finding, examples: str) -> str:
     here = scored.mode == one.number
     evidence = (
         ("rows of the fit", f"{one.n_rows:,} ({percent(one.share)})"),
-        ("decides here", f"{int(here.sum()):,}"),
         ("odd in s", top(one.odd_s)),
         ("odd in q", top(one.odd_q)),
+        ("decides here", f"{int(here.sum()):,}"),
         ("beyond chance", beyond_chance(one)),
         ("comes back", f"{one.stability:.2f}"),
     )

@@ -68,8 +68,8 @@ def write_model_report(
         Section(
             "Confidences of both inputs",
             f"Each point is one of {len(scored):,} {scored.what}, placed by the confidence of each input that it is an "
-            "anomaly. Those above both thresholds are flagged."
-            + (best_only if math.inf in study.rule.thresholds else ""),
+            f"anomaly. Those {'above both thresholds' if study.has_thresholds else 'of rare modes'} are flagged."
+            + (best_only if study.has_thresholds and math.inf in study.rule.thresholds else ""),
             figures.confidence_figure(study),
             after=_sampling(study),
             anchor="confidences",

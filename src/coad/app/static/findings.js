@@ -87,6 +87,7 @@ const Findings = (() => {
     }
     const after = cards.slice(place() + 1).find((one) => one.decision === null) || cards.find((one) => one.decision === null && one.number !== number);
     busy = true;
+    $('decided-said').textContent = 'Working…';
     try {
       const answer = await sent('api/decide', { number, decision });
       undo = undo.filter((one) => one !== number);
@@ -95,7 +96,7 @@ const Findings = (() => {
       $('decided-said').textContent = `Finding ${number}: ${decision || 'undecided'}. Not saved yet.`;
       show(answer);
       follow();
-    } catch (error) { showError(error); }
+    } catch (error) { $('decided-said').textContent = ''; showError(error); }
     busy = false;
   }
 
