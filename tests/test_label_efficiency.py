@@ -112,7 +112,7 @@ def test_looks_are_whole_numbers_from_one(case, looks):
 def test_flags_of_another_length_are_refused(case, monkeypatch):
     found, s, label = case
     monkeypatch.setattr(FakeFindings, "predict", lambda self, s, q=None: np.zeros(3, dtype=bool))
-    with pytest.raises(InputError, match="predict"):
+    with pytest.raises(InputError, match="rows were flagged or not"):
         label_efficiency(found, label, s, s, label)
 
 
