@@ -25,8 +25,9 @@ __all__ = [
     "warn_of_copies",
 ]
 
-#: Rows that a mode needs to be learned, and the default number of modes to start with: more cost time, few data have more.
-ROWS_PER_MODE, DEFAULT_MODES = 20, 40
+#: Rows that a mode needs to be learned, and the default number of outputs: with 40, networks fit noise and their members
+#: agree less.
+ROWS_PER_MODE, DEFAULT_MODES = 20, 16
 #: Rows of the smallest mode that a batch should hold.
 _MIN_BATCH_ROWS = 8
 #: Rows that copies are looked for in.

@@ -1,0 +1,172 @@
+"""The steps of a fit: choose transforms, train the ensemble, test, group, merge, test each mode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad._typing import FloatArray, IntArray
+from coad.core.validation import LEVEL
+from coad.learned.training.progress import Progress
+from coad.learned.training.split import in_time_order
+from coad.modes import consensus, evidence
+from coad.modes.catalogue import ModeTable, mode_statistics
+from coad.modes.checks import warn_of_batch
+from coad.modes.coordinates import Arrays, MappedRows
+from coad.modes.ensemble import FoldMembers, Folds, make_folds, train_folds
+from coad.modes.selection import choose_recipe
+from coad.modes.training import CONV_BATCH, FLAT_BATCH, Plan
+from coad.modes.transforms import candidate_steps
+
+if TYPE_CHECKING:
+    from coad.modes.estimator import CoincidenceModes
+
+__all__ = ["FitResult", "fit_modes"]
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """A catalogue and its networks; without modes, no networks, and the ``reason``.
+
+    ``held`` are the confidences of s and q in each mode, each (n, modes), by members that did not see the row.
+    """
+
+    folds: list[FoldMembers]
+    table: ModeTable
+    sizes: FloatArray
+    labels: IntArray
+    held: tuple[FloatArray, FloatArray]
+    p_value: float
+    reason: str = ""
+
+
+def fit_modes(
+    model: CoincidenceModes,
+    arrays: Arrays,
+    labels: NDArray[Any] | None,
+    modes: int,
+    group: NDArray[Any] | None,
+    time: Any,
+    rng: np.random.Generator,
+) -> FitResult:
+    """All steps of a fit; ``labels`` are the context, ``modes`` the outputs of each network.
+
+    Windows go to convolutions point by point only if nothing coincides in their features, because that takes longer.
+    """
+    folds = make_folds(arrays, labels, group, time, model.ordered, rng)
+    plan = Plan(model.steps, model.batch_size, model.lr, model.jitter, model.micro_batch)
+    result: FitResult | None = None
+    for candidates in candidate_steps(*arrays, model.net):
+        recipe = choose_recipe(candidates, arrays, labels, folds, outputs=modes, plan=plan, rng=rng)
+        with Progress("looking for modes", verbose=model.verbose) as bar:
+            members = train_folds(
+                recipe,
+                arrays,
+                labels,
+                folds.used,
+                net=model.net,
+                members=model.n_starts,
+                outputs=modes,
+                plan=plan,
+                seed=int(rng.integers(2**30)),
+                tick=lambda step: bar.advance(1, f"networks of the first fold, step {step:,}"),
+            )
+        if members is None:  # canonical coordinates that some fold does not have
+            plain = recipe._replace(scale="columns")
+            members = train_folds(
+                plain, arrays, labels, folds.used, net=model.net, members=model.n_starts, outputs=modes, plan=plan,
+                seed=int(rng.integers(2**30)),
+            )
+            assert members is not None
+        flat = MappedRows((arrays[0][:1], arrays[1][:1]), members[0].front, None if labels is None else labels[:1]).flat
+        warn_of_batch(model.batch_size or (FLAT_BATCH if flat else CONV_BATCH), len(arrays[0]), model.smallest)
+        result = _catalogue(model, arrays, labels, folds, members, time, modes, rng)
+        if result.table:
+            break
+    assert result is not None
+    return result
+
+
+def _catalogue(
+    model: CoincidenceModes,
+    arrays: Arrays,
+    labels: NDArray[Any] | None,
+    folds: Folds,
+    members: list[FoldMembers],
+    time: Any,
+    outputs: int,
+    rng: np.random.Generator,
+) -> FitResult:
+    """Test the coincidence of all members, group the rows, merge the groups, and test each mode."""
+    n, fold = len(folds.fold), folds.fold
+    votes = [one.votes(arrays, labels) for one in members]
+    codes = None if labels is None else np.unique(labels, return_inverse=True)[1].reshape(-1)
+    held_votes: list[evidence.HeldOutVotes] = []
+    for k, (a, b) in enumerate(votes):
+        rows = in_time_order(np.flatnonzero(fold == k), time)
+        held_votes.append((a[:, rows].argmax(2), b[:, rows].argmax(2), None if codes is None else codes[rows]))
+    p_value = evidence.global_p_value(held_votes, outputs, rng)
+    nothing = FitResult(
+        members, ModeTable(), np.zeros(0), np.full(n, -1), (np.zeros((n, 0)), np.zeros((n, 0))), p_value
+    )
+    if p_value > model.significance:
+        return replace(nothing, reason=f"shuffled pairings of the held-out rows do as well (p = {p_value:.3g})")
+    if model.ordered:
+        moved = evidence.shift_p_value(held_votes, outputs, memory=folds.memory)
+        if moved > max(LEVEL, model.significance):
+            reason = (
+                f"pairings of the held-out rows that are shifted in time may do as well (p = {moved:.2g}): if rows "
+                "are in no order, say so (ordered=False, --unordered)"
+            )
+            return replace(nothing, p_value=moved, reason=reason)
+    a, b = (np.concatenate([own[side] for own in votes]) for side in (0, 1))
+    labelled = consensus.group_rows(a, b, rng)
+    s, q = (x.argmax(1) for x in _mapped(votes, labelled, folds)[1])
+    group = consensus.merge_groups(consensus.fold_tables(s, q, fold, int(labelled.max()) + 1))
+    labelled = group[labelled]
+    to_modes, held = _mapped(votes, labelled, folds)
+    s, q = held[0].argmax(1), held[1].argmax(1)
+    k = int(group.max()) + 1
+    p_values = evidence.holm(evidence.mode_p_values(s, q, k, codes))
+    kept = np.flatnonzero((p_values <= model.significance) & (np.bincount(labelled, minlength=k) >= consensus.MIN_ROWS))
+    if len(kept) < 2:
+        return replace(nothing, reason="no mode is significant on rows that training did not see")
+    sizes = np.bincount(labelled, minlength=k)[kept] / n
+    found = [
+        replace(own, to_modes=(maps[0][:, :, kept], maps[1][:, :, kept]))
+        for own, maps in zip(members, to_modes, strict=True)
+    ]
+    mean = [
+        sum(np.einsum("mnk,mkg->ng", own[side], maps[side][:, :, kept], optimize=True) / len(own[side])
+            for own, maps in zip(votes, to_modes, strict=True)) / len(votes)
+        for side in (0, 1)
+    ]
+    row_evidence = consensus.pair_evidence(mean[0], mean[1], sizes)
+    labelled = consensus.mode_of_rows(row_evidence)
+    held = held[0][:, kept], held[1][:, kept]
+    table = mode_statistics(
+        held, labelled, row_evidence, p_values[kept], [(x.argmax(1), y.argmax(1)) for x, y in zip(a, b, strict=True)],
+        codes, model.max_rare,
+    )
+    return FitResult(found, table, sizes, labelled, held, p_value)
+
+
+def _mapped(
+    votes: list[tuple[FloatArray, FloatArray]], labels: IntArray, folds: Folds
+) -> tuple[list[tuple[FloatArray, FloatArray]], tuple[FloatArray, FloatArray]]:
+    """The group of each output of each fold's members, and the held-out confidences of s and q in each group.
+
+    The map of a fold's members is made from the groups of the rows outside the fold.
+    """
+    k = int(labels.max()) + 1
+    maps, held = [], (np.zeros((len(labels), k)), np.zeros((len(labels), k)))
+    for number, both in enumerate(votes):
+        out = folds.fold == number
+        own = [consensus.map_outputs(x, labels, ~out, k) for x in both]
+        for side in (0, 1):
+            held[side][out] = np.einsum("mnk,mkg->ng", both[side][:, out], own[side], optimize=True) / len(both[side])
+        maps.append((own[0], own[1]))
+    return maps, held
