@@ -136,11 +136,12 @@ def mode_statistics(
     votes = [np.where(x.max(1) > 0, x.argmax(1), -1) for x in held]
     for mode, p_value in enumerate(p_values):
         with ignore_undefined():
-            moments = Moments.of(*(np.clip(x[:, mode], 0, 1) for x in held), codes)
+            a, b = (np.clip(x[:, mode], 0, 1) for x in held)
+            moments = Moments.of(a, b, codes)
             precision, support = float(precision_hat(moments)), float(true_positive_fraction(moments))
         own = np.flatnonzero(labels == mode)
         best = own[np.argsort(-evidence[own, mode], kind="stable")[:_EXEMPLARS]]
-        both = joint_counts(*((x == mode).astype(np.int64) for x in votes), 2)
+        inside = [(x == mode).astype(np.int64) for x in votes]
         rare = len(own) <= max_rare * n
         found.append(
             Mode(
@@ -149,7 +150,7 @@ def mode_statistics(
                 rows=len(own),
                 precision_hat=precision,
                 support=support,
-                information=table_information(both),
+                information=table_information(joint_counts(inside[0], inside[1], 2)),
                 p_value=float(p_value),
                 stability=stability_of(labels == mode, members),
                 role="rare" if rare else "regime",

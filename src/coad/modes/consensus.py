@@ -92,16 +92,19 @@ def _group_similarity(
 
 
 def map_outputs(votes: FloatArray, labels: IntArray, used: BoolArray, groups: int) -> FloatArray:
-    """The share of each group in each output of each member, (members, K, groups), on the ``used`` rows.
+    """The share of each group among the ``used`` rows that vote for an output, (members, K, groups).
 
     >>> votes = np.eye(3)[[0, 0, 1, 2]][None]
     >>> map_outputs(votes, np.array([0, 0, 1, 0]), np.array([True, True, True, False]), 2)[0, :2].round(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    member = np.eye(groups)[labels[used]]
-    weight = np.einsum("mnk,ng->mkg", votes[:, used], member, optimize=True)
-    tiny = 1e-3  # of a row: an output that no used row votes for has the shares of all rows
-    return np.asarray((weight + tiny * member.mean(0)) / (weight.sum(2, keepdims=True) + tiny))
+    rows = np.flatnonzero(used & (labels >= 0))
+    count = np.zeros((len(votes), votes.shape[2], groups))
+    for own, member in zip(count, votes[:, rows].argmax(2), strict=True):
+        np.add.at(own, (member, labels[rows]), 1.0)
+    tiny = 1e-3  # of a row: an output that no row votes for has the shares of all rows
+    shares = np.bincount(labels[rows], minlength=groups) / max(len(rows), 1)
+    return np.asarray((count + tiny * shares) / (count.sum(2, keepdims=True) + tiny))
 
 
 def fold_tables(s: IntArray, q: IntArray, fold: IntArray, k: int) -> FloatArray:
@@ -214,7 +217,9 @@ def stability_of(own: BoolArray, members: list[tuple[IntArray, IntArray]]) -> fl
     for member in members:
         counterpart = np.ones(len(own), dtype=bool)
         for votes in member:
-            inside, whole = (np.bincount(rows, minlength=int(votes.max()) + 1) for rows in (votes[own], votes))
+            inside, whole = (
+                np.bincount(rows, minlength=int(votes.max()) + 1) for rows in (votes[own], votes)
+            )
             counterpart &= (2 * inside > whole)[votes]
         found.append((own & counterpart).sum() / max(1, (own | counterpart).sum()))
     return float(np.mean(found))

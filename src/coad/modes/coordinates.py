@@ -54,9 +54,7 @@ class Front:
     factors: tuple[Array32 | None, Array32 | None] = (None, None)
 
     @classmethod
-    def fit(
-        cls, recipe: Recipe, arrays: Arrays, labels: NDArray[Any] | None, used: IntArray
-    ) -> Front | None:
+    def fit(cls, recipe: Recipe, arrays: Arrays, labels: NDArray[Any] | None, used: IntArray) -> Front | None:
         """The recipe fitted on the ``used`` rows; None if it does not apply to them."""
         taken = [x if len(used) == len(x) else x[used] for x in arrays]
         transforms = fit_steps(recipe.steps[0], taken[0]), fit_steps(recipe.steps[1], taken[1])
@@ -69,8 +67,12 @@ class Front:
             return None
         few = np.linspace(0, len(used) - 1, min(len(used), _SAMPLE)).astype(np.int64)
         if recipe.scale == "one factor":
-            widths = [one.clipped(x[few]).astype(np.float64).std(0) for one, x in zip(scalers, shown, strict=True)]
-            factors = [(w / max(float(np.sqrt(np.square(w).mean())), 1e-30)).astype(np.float32) for w in widths]
+            widths = [
+                one.clipped(x[few]).astype(np.float64).std(0) for one, x in zip(scalers, shown, strict=True)
+            ]
+            factors = [
+                (w / max(float(np.sqrt(np.square(w).mean())), 1e-30)).astype(np.float32) for w in widths
+            ]
             return cls(transforms, scalers, (factors[0], factors[1]))
         context = None if own is None else own[few]
         scaled = [one.transform(x[few], context) for one, x in zip(scalers, shown, strict=True)]
@@ -167,7 +169,9 @@ class MappedRows(Rows):
         return self.side(0, index), self.side(1, index)
 
 
-def nearest_neighbours(rows: MappedRows, used: IntArray, count: int, rng: np.random.Generator) -> list[IntArray]:
+def nearest_neighbours(
+    rows: MappedRows, used: IntArray, count: int, rng: np.random.Generator
+) -> list[IntArray]:
     """For each input, the ``count`` nearest neighbours of each of the ``used`` rows among a sample of them, (n, count).
 
     Other rows are their own neighbours.

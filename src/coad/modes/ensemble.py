@@ -36,10 +36,6 @@ class Folds(NamedTuple):
     used: list[IntArray]
     memory: int
 
-    @property
-    def count(self) -> int:
-        return len(self.used)
-
 
 def make_folds(
     arrays: Arrays,
@@ -67,7 +63,9 @@ def make_folds(
     code = np.arange(n) if group is None else np.unique(group, return_inverse=True)[1].reshape(-1)
     groups = int(code.max()) + 1
     if groups < 2:
-        raise InputError("there is one group: rows of at least two groups are needed, so that one can be held out")
+        raise InputError(
+            "there is one group: rows of at least two groups are needed, so that one can be held out"
+        )
     count = min(FOLDS, groups)
     fold = (rng.permutation(groups) % count)[code]
     used = []
@@ -126,9 +124,13 @@ def train_folds(
     everything = list(used)
     threads = torch.get_num_threads()
     workers = threads if all(x.ndim == 2 for x in arrays) else 1
-    torch.set_num_threads(threads if workers == 1 else 1)  # small products gain nothing from threads of their own
+    torch.set_num_threads(
+        threads if workers == 1 else 1
+    )  # small products gain nothing from threads of their own
     try:
-        with ThreadPoolExecutor(workers, initializer=lambda: torch.set_num_threads(threads // workers)) as pool:
+        with ThreadPoolExecutor(
+            workers, initializer=lambda: torch.set_num_threads(threads // workers)
+        ) as pool:
             found = list(pool.map(one, range(len(everything)), everything))
     finally:
         torch.set_num_threads(threads)

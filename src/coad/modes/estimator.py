@@ -51,8 +51,8 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_modes : int, optional
-        Outputs of each network (default 16, fewer for less than 320 rows). Outputs that tell the same are merged; the
-        consensus of the members may have more modes.
+        Outputs of each network (default 16, one more for each 250 rows from 4,000 on, at most 40). Outputs that tell the
+        same are merged; the consensus of the members may have more modes.
     max_rare : float
         Modes of at most this fraction of the rows are called rare, until :meth:`set_role` says otherwise.
     smallest : float
@@ -113,7 +113,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         max_rare: float = 0.1,
         smallest: float = 0.01,
         net: Any = None,
-        n_starts: int = 4,
+        n_starts: int = 6,
         steps: int | None = None,
         batch_size: int | None = None,
         lr: float = 1e-2,
@@ -191,7 +191,12 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         self.reason_: str = found.reason
         front = self.folds_[0].front
         for name, steps, scaler, rows, known in zip(
-            "sq", front.transforms, front.scalers, (rows_s, rows_q), (self.names_s_, self.names_q_), strict=True
+            "sq",
+            front.transforms,
+            front.scalers,
+            (rows_s, rows_q),
+            (self.names_s_, self.names_q_),
+            strict=True,
         ):
             if not steps:  # transformed rows have columns of their own
                 warn_of_outliers(scaler, rows, name, known)

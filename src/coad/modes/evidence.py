@@ -7,7 +7,15 @@ from scipy.stats import hypergeom, norm
 
 from coad._typing import FloatArray, IntArray
 
-__all__ = ["HeldOutVotes", "global_p_value", "holm", "joint_counts", "mode_p_values", "shift_p_value", "table_information"]
+__all__ = [
+    "HeldOutVotes",
+    "global_p_value",
+    "holm",
+    "joint_counts",
+    "mode_p_values",
+    "shift_p_value",
+    "table_information",
+]
 
 #: The held-out votes of a fold's members: of s and of q (members, n), and the context of the rows, if there is one.
 HeldOutVotes = tuple[IntArray, IntArray, IntArray | None]
@@ -57,12 +65,18 @@ def mode_p_values(s: IntArray, q: IntArray, k: int, context: IntArray | None = N
     """
     if context is None:
         counts = joint_counts(s, q, k)
-        return np.asarray(hypergeom.sf(counts.diagonal() - 1, len(s), counts.sum(1), counts.sum(0)), dtype=np.float64)
+        return np.asarray(
+            hypergeom.sf(counts.diagonal() - 1, len(s), counts.sum(1), counts.sum(0)), dtype=np.float64
+        )
     joint, mean, variance = (np.zeros(k) for _ in range(3))
     for one in np.unique(context):
         counts = joint_counts(s[context == one], q[context == one], k)
         own = hypergeom(int(counts.sum()), counts.sum(1), counts.sum(0))
-        joint, mean, variance = joint + counts.diagonal(), mean + own.mean(), variance + np.nan_to_num(own.var())
+        joint, mean, variance = (
+            joint + counts.diagonal(),
+            mean + own.mean(),
+            variance + np.nan_to_num(own.var()),
+        )
     return np.asarray(norm.sf((joint - 0.5 - mean) / np.sqrt(np.maximum(variance, 1e-12))))
 
 
@@ -84,7 +98,7 @@ def joint_counts(first: IntArray, second: IntArray, k: int) -> IntArray:
     return np.bincount(first * k + second, minlength=k * k).reshape(k, k).astype(np.int64)
 
 
-def table_information(table: FloatArray) -> float:
+def table_information(table: FloatArray | IntArray) -> float:
     """The mutual information of a table of counts, in nats.
 
     >>> round(table_information(np.array([[5, 0], [0, 5]])), 4)

@@ -77,12 +77,23 @@ def fit_modes(
         if members is None:  # canonical coordinates that some fold does not have
             plain = recipe._replace(scale="columns")
             members = train_folds(
-                plain, arrays, labels, folds.used, net=model.net, members=model.n_starts, outputs=modes, plan=plan,
+                plain,
+                arrays,
+                labels,
+                folds.used,
+                net=model.net,
+                members=model.n_starts,
+                outputs=modes,
+                plan=plan,
                 seed=int(rng.integers(2**30)),
             )
             assert members is not None
-        flat = MappedRows((arrays[0][:1], arrays[1][:1]), members[0].front, None if labels is None else labels[:1]).flat
-        warn_of_batch(model.batch_size or (FLAT_BATCH if flat else CONV_BATCH), len(arrays[0]), model.smallest)
+        flat = MappedRows(
+            (arrays[0][:1], arrays[1][:1]), members[0].front, None if labels is None else labels[:1]
+        ).flat
+        warn_of_batch(
+            model.batch_size or (FLAT_BATCH if flat else CONV_BATCH), len(arrays[0]), model.smallest
+        )
         result = _catalogue(model, arrays, labels, folds, members, time, modes, rng)
         if result.table:
             break
@@ -107,13 +118,17 @@ def _catalogue(
     held_votes: list[evidence.HeldOutVotes] = []
     for k, (a, b) in enumerate(votes):
         rows = in_time_order(np.flatnonzero(fold == k), time)
-        held_votes.append((a[:, rows].argmax(2), b[:, rows].argmax(2), None if codes is None else codes[rows]))
+        held_votes.append(
+            (a[:, rows].argmax(2), b[:, rows].argmax(2), None if codes is None else codes[rows])
+        )
     p_value = evidence.global_p_value(held_votes, outputs, rng)
     nothing = FitResult(
         members, ModeTable(), np.zeros(0), np.full(n, -1), (np.zeros((n, 0)), np.zeros((n, 0))), p_value
     )
     if p_value > model.significance:
-        return replace(nothing, reason=f"shuffled pairings of the held-out rows do as well (p = {p_value:.3g})")
+        return replace(
+            nothing, reason=f"shuffled pairings of the held-out rows do as well (p = {p_value:.3g})"
+        )
     if model.ordered:
         moved = evidence.shift_p_value(held_votes, outputs, memory=folds.memory)
         if moved > max(LEVEL, model.significance):
@@ -123,50 +138,54 @@ def _catalogue(
             )
             return replace(nothing, p_value=moved, reason=reason)
     a, b = (np.concatenate([own[side] for own in votes]) for side in (0, 1))
-    labelled = consensus.group_rows(a, b, rng)
-    s, q = (x.argmax(1) for x in _mapped(votes, labelled, folds)[1])
-    group = consensus.merge_groups(consensus.fold_tables(s, q, fold, int(labelled.max()) + 1))
-    labelled = group[labelled]
-    to_modes, held = _mapped(votes, labelled, folds)
-    s, q = held[0].argmax(1), held[1].argmax(1)
-    k = int(group.max()) + 1
-    p_values = evidence.holm(evidence.mode_p_values(s, q, k, codes))
-    kept = np.flatnonzero((p_values <= model.significance) & (np.bincount(labelled, minlength=k) >= consensus.MIN_ROWS))
+    groups = consensus.group_rows(a, b, rng)
+    groups = _Mapped(votes, groups, folds).labels
+    s, q = _Mapped(votes, groups, folds).held_votes
+    groups = consensus.merge_groups(consensus.fold_tables(s, q, fold, int(groups.max()) + 1))[groups]
+    found = _Mapped(votes, _Mapped(votes, groups, folds).labels, folds)
+    p_values = evidence.holm(evidence.mode_p_values(*found.held_votes, len(found.sizes), codes))
+    kept = np.flatnonzero((p_values <= model.significance) & (found.sizes * n >= consensus.MIN_ROWS))
     if len(kept) < 2:
         return replace(nothing, reason="no mode is significant on rows that training did not see")
-    sizes = np.bincount(labelled, minlength=k)[kept] / n
-    found = [
-        replace(own, to_modes=(maps[0][:, :, kept], maps[1][:, :, kept]))
-        for own, maps in zip(members, to_modes, strict=True)
-    ]
-    mean = [
-        sum(np.einsum("mnk,mkg->ng", own[side], maps[side][:, :, kept], optimize=True) / len(own[side])
-            for own, maps in zip(votes, to_modes, strict=True)) / len(votes)
-        for side in (0, 1)
-    ]
-    row_evidence = consensus.pair_evidence(mean[0], mean[1], sizes)
+    row_evidence = consensus.pair_evidence(found.mean[0][:, kept], found.mean[1][:, kept], found.sizes[kept])
     labelled = consensus.mode_of_rows(row_evidence)
-    held = held[0][:, kept], held[1][:, kept]
-    table = mode_statistics(
-        held, labelled, row_evidence, p_values[kept], [(x.argmax(1), y.argmax(1)) for x, y in zip(a, b, strict=True)],
-        codes, model.max_rare,
-    )
-    return FitResult(found, table, sizes, labelled, held, p_value)
+    held = found.held[0][:, kept], found.held[1][:, kept]
+    cast = [(x.argmax(1), y.argmax(1)) for x, y in zip(a, b, strict=True)]
+    table = mode_statistics(held, labelled, row_evidence, p_values[kept], cast, codes, model.max_rare)
+    members = [
+        replace(own, to_modes=(maps[0][:, :, kept], maps[1][:, :, kept]))
+        for own, maps in zip(members, found.maps, strict=True)
+    ]
+    return FitResult(members, table, found.sizes[kept], labelled, held, p_value)
 
 
-def _mapped(
-    votes: list[tuple[FloatArray, FloatArray]], labels: IntArray, folds: Folds
-) -> tuple[list[tuple[FloatArray, FloatArray]], tuple[FloatArray, FloatArray]]:
-    """The group of each output of each fold's members, and the held-out confidences of s and q in each group.
+class _Mapped:
+    """The outputs of all members mapped to groups of rows, ``groups`` (n,), -1 for rows in none.
 
-    The map of a fold's members is made from the groups of the rows outside the fold.
+    ``maps`` hold the group of each output of each fold's members, from the rows outside the fold; ``held`` are the
+    confidences of s and q, each (n, groups), by members that did not see the row; ``mean`` those by all members.
     """
-    k = int(labels.max()) + 1
-    maps, held = [], (np.zeros((len(labels), k)), np.zeros((len(labels), k)))
-    for number, both in enumerate(votes):
-        out = folds.fold == number
-        own = [consensus.map_outputs(x, labels, ~out, k) for x in both]
-        for side in (0, 1):
-            held[side][out] = np.einsum("mnk,mkg->ng", both[side][:, out], own[side], optimize=True) / len(both[side])
-        maps.append((own[0], own[1]))
-    return maps, held
+
+    def __init__(self, votes: list[tuple[FloatArray, FloatArray]], groups: IntArray, folds: Folds) -> None:
+        n, k = len(groups), int(groups.max()) + 1
+        self.sizes = np.maximum(np.bincount(groups[groups >= 0], minlength=k), 1) / n
+        self.maps: list[tuple[FloatArray, FloatArray]] = []
+        self.held, self.mean = (np.zeros((n, k)), np.zeros((n, k))), (np.zeros((n, k)), np.zeros((n, k)))
+        for number, both in enumerate(votes):
+            out = folds.fold == number
+            own = [consensus.map_outputs(x, groups, ~out, k) for x in both]
+            for side in (0, 1):
+                mapped = np.einsum("mnk,mkg->ng", both[side], own[side], optimize=True) / len(both[side])
+                self.held[side][out] = mapped[out]
+                self.mean[side][:] += mapped / len(votes)
+            self.maps.append((own[0], own[1]))
+
+    @property
+    def labels(self) -> IntArray:
+        """The group with the most evidence for each row, by all members; -1 where the inputs disagree."""
+        return consensus.mode_of_rows(consensus.pair_evidence(*self.mean, self.sizes))
+
+    @property
+    def held_votes(self) -> tuple[IntArray, IntArray]:
+        """The group that s and that q vote for, by members that did not see the row."""
+        return self.held[0].argmax(1), self.held[1].argmax(1)

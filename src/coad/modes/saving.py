@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from coad.data.model_files import write_folder
+from coad.exceptions import FileError
 from coad.learned.scaling import Scaler
 from coad.learned.training.model import as_arrays, blueprints_of, with_prefix
 from coad.modes.catalogue import Mode, ModeTable
@@ -76,6 +77,10 @@ def restore_modes(
     model: CoincidenceModes, facts: dict[str, Any], tensors: dict[str, torch.Tensor], nets: Any = None
 ) -> CoincidenceModes:
     """Fill ``model``, which is not fitted, with the result of :func:`modes_facts`."""
+    if "folds" not in facts:
+        raise FileError(
+            "this catalogue of modes was saved by an earlier coad, which this one cannot read; fit it again"
+        )
     known = model.get_params(deep=False)
     model.set_params(**{k: v for k, v in facts["settings"].items() if k in known})
     model.random_state_, model.p_value_ = int(facts["seed"]), float(facts["p_value"])
@@ -91,7 +96,8 @@ def restore_modes(
     model.labels_ = np.zeros(0, dtype=np.int64)
     model.held_out_confidences_ = np.zeros((0, len(model.modes_))), np.zeros((0, len(model.modes_)))
     model.folds_ = [
-        _restored(fold, with_prefix(tensors, f"fold{number}."), nets) for number, fold in enumerate(facts["folds"])
+        _restored(fold, with_prefix(tensors, f"fold{number}."), nets)
+        for number, fold in enumerate(facts["folds"])
     ]
     return model
 

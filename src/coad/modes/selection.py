@@ -96,7 +96,9 @@ def _shared(
 ) -> FloatArray | None:
     """The information of each row by networks that did not see it, (n,); None if the recipe does not apply."""
     used = [np.flatnonzero(held != half) for half in (0, 1)]
-    both = train_folds(recipe, arrays, labels, used, net=None, members=2, outputs=outputs, plan=plan, seed=seed)
+    both = train_folds(
+        recipe, arrays, labels, used, net=None, members=2, outputs=outputs, plan=plan, seed=seed
+    )
     if both is None:
         return None
     value = np.zeros(len(held))

@@ -32,6 +32,7 @@ __all__ = [
 
 Array32 = NDArray[np.float32]
 
+
 class _NoSettings:
     """Steps without settings are equal if they are of one class, and are saved by their kind alone."""
 
