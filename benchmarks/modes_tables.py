@@ -83,7 +83,7 @@ def majority_f1(labels: IntArray, y: BoolArray) -> float:
     """F1 of all modes together of which more than half of the rows are labelled.
 
     >>> majority_f1(np.array([0, 0, 1, 1, -1]), np.array([True, True, True, False, True]))
-    0.8
+    0.6666666666666666
     """
     chosen = [k for k in range(int(labels.max()) + 1) if (own := y[labels == k]).size and own.mean() > 0.5]
     return float(f1(y, np.isin(labels, chosen)))

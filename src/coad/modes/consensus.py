@@ -165,7 +165,7 @@ def information_loss(counts: FloatArray) -> FloatArray:
     pieces in the same proportions, and merging them loses nothing.
 
     >>> information_loss(np.array([[20, 20, 5], [20, 20, 5], [5, 5, 90]])).round(2).tolist()[0]
-    [0.0, 0.0, 0.25]
+    [0.0, 0.0, 0.32]
     """
     p = counts / max(float(counts.sum()), 1.0)
 

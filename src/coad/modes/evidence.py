@@ -71,12 +71,9 @@ def mode_p_values(s: IntArray, q: IntArray, k: int, context: IntArray | None = N
     joint, mean, variance = (np.zeros(k) for _ in range(3))
     for one in np.unique(context):
         counts = joint_counts(s[context == one], q[context == one], k)
-        own = hypergeom(int(counts.sum()), counts.sum(1), counts.sum(0))
-        joint, mean, variance = (
-            joint + counts.diagonal(),
-            mean + own.mean(),
-            variance + np.nan_to_num(own.var()),
-        )
+        n, row, column = max(int(counts.sum()), 2), counts.sum(1).astype(np.float64), counts.sum(0)
+        joint, mean = joint + counts.diagonal(), mean + row * column / n
+        variance = variance + row * column * (n - row) * (n - column) / (n**2 * (n - 1.0))
     return np.asarray(norm.sf((joint - 0.5 - mean) / np.sqrt(np.maximum(variance, 1e-12))))
 
 
