@@ -36,7 +36,7 @@ class ModeLens:
             self.model = CoincidenceModes(
                 random_state=data.seed, ordered=data.ordered, max_rare=data.max_rare
             )
-            self.model.fit(data.s, data.q, context=data.context, group=data.fold, time=data.time)
+            self.model.fit(data.s, data.q, context=data.context, group=data.group, time=data.time)
         listed = list(self.model.modes_)
         if not listed:
             self.model = None
