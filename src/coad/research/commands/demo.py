@@ -1,4 +1,4 @@
-"""``coad demo``: thresholds and networks on simulated data, with figures."""
+"""``coad demo``: findings, thresholds and networks on simulated data, with figures."""
 
 from __future__ import annotations
 
@@ -22,15 +22,28 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated data.")] = 0,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Both methods on simulated data, compared with the true labels: thresholds on two scores, then
-    two networks that learn from raw windows."""
-    from coad.cli._progress import on_terminal
+    """On simulated data, compared with the true labels: findings of a plant, thresholds on two scores, and two networks
+    that learn from raw windows."""
+    from coad.cli._progress import on_terminal, progress
+    from coad.cli.find import show_findings
     from coad.data.atomic import check_writable
-    from coad.research.experiments.demo import run_learned_demo, run_threshold_demo
+    from coad.research.experiments.demo import run_findings_demo, run_learned_demo, run_threshold_demo
     from coad.research.figures.demo import write_demo_page
 
     check_writable(output)
-    out("Simulated data: 20,000 normal rows, 1,000 anomalies that show in both inputs. No labels are used.")
+    page = output.with_name(f"{output.stem}-findings.html")
+    out(
+        "A simulated press line: six motor signals (s) and six of vibration and noise (q), every 15 minutes. Both see three "
+        "products, the load, and two rare kinds of event; each has faults of its own. No labels are used."
+    )
+    with progress("looking for findings"):
+        findings = run_findings_demo(page, random_state=seed)
+    show_findings(findings.found, most=8)
+    out(f"judged by the true labels: {findings.looks.in_words()}")
+    out(f"Report: {page}\n")
+    out(
+        "Thresholds for two scores. Simulated data: 20,000 normal rows, 1,000 anomalies that show in both inputs. No labels are used."
+    )
     thresholds = run_threshold_demo(beta=beta, random_state=seed)
     _show_thresholds(thresholds)
     out(
@@ -42,7 +55,7 @@ def demo(
     write_demo_page(thresholds, learned, output)
     out(f"Figures: {output}")
     if show:
-        webbrowser.open(output.resolve().as_uri())
+        webbrowser.open(page.resolve().as_uri())
 
 
 def _show_thresholds(run: ThresholdDemo) -> None:

@@ -1,11 +1,14 @@
-"""The computations of ``coad demo``: thresholds on two scores, then two networks on raw windows."""
+"""The computations of ``coad demo``: findings of a simulated plant, thresholds on two scores, networks on raw windows."""
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coad._typing import BoolArray, FloatArray
+from coad.core.label_efficiency import LabelEfficiency, label_efficiency
 from coad.core.labels import LabelScores, label_scores
 from coad.research.datasets.synthetic import (
     LabelledScores,
@@ -19,8 +22,16 @@ from coad.thresholds.selection import select_thresholds
 
 if TYPE_CHECKING:
     from coad.core.assessment import Evaluation
+    from coad.findings.estimator import Findings
 
-__all__ = ["LearnedDemo", "ThresholdDemo", "run_learned_demo", "run_threshold_demo"]
+__all__ = [
+    "FindingsDemo",
+    "LearnedDemo",
+    "ThresholdDemo",
+    "run_findings_demo",
+    "run_learned_demo",
+    "run_threshold_demo",
+]
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,44 @@ class LearnedDemo:
     status: str
     alpha: float
     judged: LabelScores  # the flags, by labels
+
+
+@dataclass(frozen=True)
+class FindingsDemo:
+    """Findings of the simulated plant, and how far they bring a person, by the true labels."""
+
+    found: Findings
+    looks: LabelEfficiency
+
+
+def run_findings_demo(page: Path, n: int = 4000, random_state: int = 0) -> FindingsDemo:
+    """Find in a file of the simulated plant as ``coad find`` does, and write the report to ``page``."""
+    from coad.data.layout import Layout
+    from coad.findings.lenses import DEFAULT
+    from coad.report.findings_page import write_findings_page
+    from coad.research.datasets.plant import simulated_plant, write_plant
+    from coad.workflows.finding import find_in_files
+    from coad.workflows.fitting import Training
+    from coad.workflows.scored import read_scored
+    from coad.workflows.scoring import Source
+
+    with tempfile.TemporaryDirectory() as folder:
+        source = Source(write_plant(Path(folder) / "plant.parquet", n, random_state))
+        layout = Layout(s=("motor_*",), q=("vib_*", "noise_*"), time="time", context=("product",))
+        done = find_in_files(
+            source,
+            layout,
+            Path(folder) / "run",
+            training=Training(random_state=random_state),
+            lenses=DEFAULT,
+        )
+        scored = read_scored(done.model, done.recipe, source)
+        write_findings_page(
+            page, done.model, done.recipe, scored, source=source, names="a simulated press line"
+        )
+    label = simulated_plant(n, random_state).pairs.label
+    assert label is not None
+    return FindingsDemo(done.model, label_efficiency(done.model, label))
 
 
 def run_threshold_demo(beta: float = 1.0, random_state: int = 0) -> ThresholdDemo:
