@@ -197,7 +197,7 @@ class Explorer:
                 events
             ):  # the pairs that are oddest in both inputs: better than nothing
                 cards = [
-                    self._card(int(pair), None, None)
+                    self._card(int(pair), None, self.event_marks.of_pair(int(pair)))
                     for pair in np.argsort(-self.scored.score, kind="stable")[:PAGE]
                 ]
         else:
