@@ -140,6 +140,16 @@ def test_where_chance_explains_all_the_oddest_rows_are_listed(found, tmp_path):
     assert "Chance alone explains as much" in oddest
 
 
+def test_where_nothing_is_flagged_the_explorer_shows_the_oddest_rows(found, tmp_path):
+    session = session_of(found("noise"), tmp_path)
+    answer = session.current.look(OWN)
+    assert answer["events"] == 0
+    model = load(found("noise")[0])
+    assert [one["pair"] for one in answer["cards"]] == model.oddest_[:12].tolist()
+    session.current.mark(answer["cards"][1]["pair"], "known", OWN)
+    assert [one["mark"] for one in session.current.look(OWN)["cards"]][:3] == [None, "known", None]
+
+
 def test_no_finding_at_all_is_a_page_and_an_explorer_too(found, tmp_path):
     def forget(model):
         model.findings_, model.lenses_, model.p_value_ = (), {}, 1.0

@@ -193,6 +193,13 @@ class Explorer:
             page = min(max(view.page, 0), pages - 1)
             some = chosen[page * PAGE : (page + 1) * PAGE]
             cards = [self._card(int(events.peak[i]), events[int(i)], marked.get(int(i))) for i in some]
+            if self.findings and not len(
+                events
+            ):  # the pairs that are oddest in both inputs: better than nothing
+                cards = [
+                    self._card(int(pair), None, self.event_marks.of_pair(int(pair)))
+                    for pair in np.argsort(-self.scored.score, kind="stable")[:PAGE]
+                ]
         else:
             pages, page = 1, 0
             pairs = one_sided(self.study, view.show, PAGE, (view.threshold_s, view.threshold_q))

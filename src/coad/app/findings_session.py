@@ -73,7 +73,7 @@ class FindingsSession(Session):
         with self._lock:
             draft, unsaved = self._draft, self._unsaved()
             return {
-                "headline": draft.headline,
+                "headline": f"{draft.headline[0].upper()}{draft.headline[1:]}",
                 "findings": len(draft),
                 "flagged": sum(one.flagged for one in draft),
                 "decided": sum(one.decision is not None for one in draft),

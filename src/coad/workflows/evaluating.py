@@ -152,7 +152,7 @@ def next_step(judgement: Judgement) -> str:
     if "no_rare_mode" in codes:
         return "next: coad role shows the modes and says which are called rare"
     if "no_flagged_finding" in codes:
-        return "next: coad explore shows the findings; decide there, or with coad decide, which of them are events"
+        return "next: look at the findings, and decide which of them are events (coad explore or coad decide)"
     if "nothing_flagged" in codes:
         return "next: coad tune chooses lower thresholds on these files"
     if judgement.status == NO_COINCIDENCE:

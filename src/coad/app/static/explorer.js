@@ -96,6 +96,7 @@ function show(answer) {
   if (answer.judged) { $('judged-box').hidden = false; $('judged').textContent = `${percent(answer.judged[1])} / ${percent(answer.judged[2])}`; }
   const one = view.show !== 'events';
   $('gallery-title').textContent = one ? `Anomalous in ${view.show} only` : answer.shown === answer.events ? `${count(answer.events)} events` : `${count(answer.shown)} of ${count(answer.events)} events`;
+  if (!one && !answer.events && answer.cards.length) $('gallery-title').textContent = `Nothing is flagged: the ${constants.what} that are oddest in both inputs`;
   $('page').textContent = ` ${answer.page + 1} of ${answer.pages} `;
   $('before').disabled = answer.page === 0;
   $('after').disabled = answer.page + 1 >= answer.pages;

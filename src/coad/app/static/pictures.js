@@ -48,7 +48,7 @@ const Pictures = (() => {
     const x = data.counts.map((_, i) => data.low + (i + 0.5) * width);
     return draw('timeline', [{ type: 'bar', x: dates ? x.map((one) => new Date(1000 * one).toISOString()) : x, y: data.counts, marker: { color: BLUE },
       width: dates ? 1000 * width : width, hovertemplate: '%{y} events<br>%{x}<extra></extra>' }],
-    { xaxis: { type: dates ? 'date' : 'linear' }, yaxis: { title: { text: 'events' }, fixedrange: true }, margin: { l: 50, r: 10, t: 4, b: 28 }, dragmode: 'zoom', bargap: 0 },
+    { xaxis: { type: dates ? 'date' : 'linear' }, yaxis: { title: { text: 'events' }, fixedrange: true, rangemode: 'tozero' }, margin: { l: 50, r: 10, t: 4, b: 28 }, dragmode: 'zoom', bargap: 0 },
     () => timeline(data, dates));
   }
 
