@@ -1,4 +1,4 @@
-"""Independent slow series: how often networks and modes call them a coincidence, for rows and for windows."""
+"""Independent slow series: how often networks and modes call them a coincidence, for rows, groups and windows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from coad.exceptions import CoadWarning
 
 STATUSES = ("found", "shared regime suspected", "no coincidence")
 WINDOW, STRIDE = 16, 8
-#: Data sets of each kind and number of rows, as many as an hour or two allows.
+#: Groups are pieces of one series, of as many consecutive rows each.
+GROUPS = 10
+#: Data sets of each kind and number of rows, as many as an hour on one core allows.
 DRAWS = {
-    ("rows", 1_000): 60,
-    ("rows", 5_000): 30,
-    ("windows", 1_000): 20,
-    ("windows", 5_000): 10,
-    ("modes", 1_000): 10,
+    ("rows", 1_000): 40,
+    ("groups", 1_000): 20,
+    ("rows", 5_000): 10,
+    ("windows", 1_000): 8,
+    ("windows", 5_000): 4,
+    ("modes", 1_000): 4,
 }
 
 
@@ -57,7 +60,10 @@ def _page(rows: Iterable[tuple[object, ...]]) -> str:
     return (
         table(("rows", "AR(1) coefficient", "fit on", "data sets", *STATUSES), rows)
         + "\n\nFour columns of s and four of q that have nothing in common; default settings, read from files as `coad fit` "
-        f"and `coad modes` do; windows of {WINDOW} rows every {STRIDE}. Asked for: at most 5 % found."
+        f"and `coad modes` do; groups are {GROUPS} pieces of consecutive rows, held out as such (`--group`); windows of {WINDOW} "
+        f"rows every {STRIDE}. Asked for: at most 5 % found.\n\nOne run of `python -m benchmarks slow_level`. For each "
+        f"coefficient there are {DRAWS['rows', 1_000]} data sets of 1,000 rows, {DRAWS['groups', 1_000]} with groups, and fewer "
+        "of what takes longer: none found in 40, 20, 10, 8 or 4 means less than 8, 14, 26, 32 or 53 % with 95 % confidence."
     )
 
 
@@ -70,12 +76,13 @@ def _status(what: str, n: int, coefficient: float, seed: int) -> str:
     from coad.workflows.modes import fit_modes_files
     from coad.workflows.scoring import Source
 
-    windows = {"window": WINDOW, "stride": STRIDE} if what == "windows" else {}
+    more = {"windows": {"window": WINDOW, "stride": STRIDE}, "groups": {"group": "run"}}.get(what, {})
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", CoadWarning)
         path = Path(folder) / "x.parquet"
-        pq.write_table(pa.table(slow_columns(n, coefficient, seed)), path)
-        layout = Layout(s=("s*",), q=("q*",), **windows)
+        columns = slow_columns(n, coefficient, seed) | {"run": np.arange(n) * GROUPS // n}
+        pq.write_table(pa.table(columns), path)
+        layout = Layout(s=("s*",), q=("q*",), **more)
         training = Training(random_state=seed, n_starts=6 if what == "modes" else 4)
         if what == "modes":
             return fit_modes_files(Source(path), layout, Path(folder) / "m", training=training).model.status_
