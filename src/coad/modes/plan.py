@@ -21,6 +21,7 @@ from coad.learned.training.split import (
     in_time_order,
     join_groups,
     new_rows,
+    take_turns,
     widened,
 )
 from coad.modes.coordinates import MappedRows, nearest_neighbours
@@ -112,7 +113,7 @@ def split_groups(
             stretches = max(2 * max(2, model.n_starts), n // (_STRETCH * memory))
             joined = np.empty(n, dtype=np.int64)
             joined[order] = np.arange(n) * stretches // n
-            if given is not None and _take_turns(given[order]):
+            if given is not None and take_turns(given[order]):
                 warnings.warn(
                     f"groups take turns, but inputs stay alike for {memory:,} rows: stretches of time are held out instead "
                     "of groups; if rows are in no order, say so (ordered=False, --unordered)",
@@ -125,11 +126,6 @@ def split_groups(
                     joined = given
             group = joined
     return group, memory
-
-
-def _take_turns(group: NDArray[Any]) -> bool:
-    """Whether groups come back after others, for rows in time order."""
-    return bool(np.count_nonzero(group[1:] != group[:-1]) >= len(np.unique(group)))
 
 
 def training_rows(fold: IntArray, members: int, task: Task) -> BoolArray:
