@@ -63,7 +63,7 @@ def _page(rows: Iterable[tuple[object, ...]]) -> str:
         f"and `coad modes` do; groups are {GROUPS} pieces of consecutive rows, held out as such (`--group`); windows of {WINDOW} "
         f"rows every {STRIDE}. Asked for: at most 5 % found.\n\nOne run of `python -m benchmarks slow_level`. For each "
         f"coefficient there are {DRAWS['rows', 1_000]} data sets of 1,000 rows, {DRAWS['groups', 1_000]} with groups, and fewer "
-        "of what takes longer: none found in 40, 20, 10, 8 or 4 means less than 7, 14, 26, 31 or 53 % with 95 % confidence."
+        "of what takes longer: none found in 40, 20, 10, 8 or 4 means less than 8, 14, 26, 32 or 53 % with 95 % confidence."
     )
 
 

@@ -19,7 +19,16 @@ from coad.core.runs import find_runs
 from coad.exceptions import InputError
 from coad.learned.training.inputs import as_groups, as_times
 
-__all__ = ["Split", "correlation_length", "hold_out", "in_time_order", "join_groups", "new_rows", "widened"]
+__all__ = [
+    "Split",
+    "correlation_length",
+    "hold_out",
+    "in_time_order",
+    "join_groups",
+    "new_rows",
+    "take_turns",
+    "widened",
+]
 
 Split = Literal["random", "group", "time"]
 
@@ -113,28 +122,38 @@ def _hold_out_groups(
     code, size = np.unique(group, return_inverse=True, return_counts=True)[1:]
     if len(size) < 2:
         raise InputError("split='group' needs at least two groups")
-    if (
-        memory
-    ):  # two blocks at least: the middles of the first and of the last group are half of the rows apart
-        code = join_groups(code, min(wanted / _stretches(wanted, memory), n / 2))
+    turns = memory > 0 and take_turns(group)
+    if turns:
+        wanted = min(2 * wanted, n // 2)  # see below: rows of one half of the time are validated
+    elif memory:
+        # There remain two blocks: the middles of the first and of the last group are half of the rows apart.
+        code = join_groups(group, min(wanted / _stretches(wanted, memory), n / 2))
         size = np.bincount(code)
     order = rng.permutation(len(size))
     count = min(int(np.searchsorted(np.cumsum(size[order]), wanted)) + 1, len(size) - 1)
     held = np.isin(code, order[:count])
     train = ~held
-    if memory:
+    if turns:
+        # Rows of other groups are next to all that is held out: train on the others in one half of the time, and
+        # validate on the groups held out in the other half.
+        early = np.arange(n) < n // 2
+        gap = min(memory, round(_WIDEST_GAP * n))
+        options = [(train & ~widened(half, gap), held & half) for half in (early, ~early)]
+        train, held = max(options, key=lambda parts: min(map(np.count_nonzero, parts)))
+    elif memory:
         runs = len(find_runs(held).first)
-        if runs <= count:
-            gap = min(memory, _WIDEST_GAP * n / runs, np.count_nonzero(train) / (4 * runs))
-            train = ~widened(held, int(gap))
-        else:
-            # Groups take turns, so rows of others are next to all that is held out: train on the others in one half of
-            # the time, and validate on the groups held out in the other half.
-            early = np.arange(n) < n // 2
-            gap = min(memory, round(_WIDEST_GAP * n))
-            options = [(train & ~widened(half, gap), held & half) for half in (early, ~early)]
-            train, held = max(options, key=lambda parts: min(map(np.count_nonzero, parts)))
+        gap = int(min(memory, _WIDEST_GAP * n / runs, np.count_nonzero(train) / (4 * runs)))
+        train = ~widened(held, gap)
     return np.flatnonzero(train), np.flatnonzero(held)
+
+
+def take_turns(group: NDArray[Any]) -> bool:
+    """Whether groups come back after others, for rows in time order.
+
+    >>> take_turns(np.array([5, 5, 2, 2])), take_turns(np.array([5, 2, 2, 5]))
+    (False, True)
+    """
+    return bool(np.count_nonzero(group[1:] != group[:-1]) >= len(np.unique(group)))
 
 
 def join_groups(group: NDArray[Any], length: float) -> IntArray:
