@@ -173,3 +173,18 @@ def test_the_pseudo_targets_are_the_slopes_of_the_metric(beta):
         for axis in np.eye(3)
     ]
     assert (-found.c2_s, -found.c2_q, found.c1) == pytest.approx(slopes, rel=1e-5)
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("rho", [0.0, 0.3])
+def test_figures_of_many_draws_are_those_of_each(given, rho):
+    from coad.core.assessment import _figures_of_draws, figures
+    from coad.core.rule import Rule
+
+    rng = np.random.default_rng(0)
+    rule = Rule(0.5, 0.05, given, correlation=rho)
+    joint = rng.integers(0, 30, 40).astype(float)
+    s, q = (joint + rng.integers(0, 100, 40) for _ in range(2))
+    n = np.full(40, 1000.0)
+    each = [figures(Moments(*map(float, one)), rule) for one in zip(n, s, q, joint, strict=True)]
+    assert np.allclose(_figures_of_draws(Moments(n, s, q, joint), rule), each, rtol=1e-12, atol=1e-15)

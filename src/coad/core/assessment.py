@@ -24,7 +24,14 @@ from coad.core.inference import (
     coincidence_after_shift,
     main_episodes,
 )
-from coad.core.metric import fbeta_hat, ignore_undefined, precision_hat, recall_hat, true_positive_fraction
+from coad.core.metric import (
+    fbeta_hat,
+    fbeta_of,
+    ignore_undefined,
+    precision_hat,
+    recall_hat,
+    true_positive_fraction,
+)
 from coad.core.moments import Moments
 from coad.core.rule import Rule
 from coad.core.runs import RowOrder, find_runs
@@ -372,16 +379,35 @@ def _interval_ends(
     )
     home = np.r_[cells // (grid + 1) ** 2, np.repeat(np.arange(strata), 4)]
     counts = np.r_[size / overlap, np.full(4 * strata, 0.5 / strata)]
-    draws = []
+    if code is None:  # all draws at once: a row of weights for each
+        weights = rng.gamma(counts, size=(_RESAMPLES, len(counts)))
+        draws = _figures_of_draws(Moments(weights.sum(1), *(weights @ values).T), rule)
+        return np.quantile(draws, 0.025, axis=0), np.quantile(draws, 0.975, axis=0)
+    each = []
     for _ in range(_RESAMPLES):
         weight = rng.gamma(counts)
         n, sum_s, sum_q, sum_sq = (np.bincount(home, weight * x, strata) for x in (1.0, *values.T))
-        if code is None:
-            moments = Moments(float(n[0]), float(sum_s[0]), float(sum_q[0]), float(sum_sq[0]))
-        else:
-            used = n > 1  # a stratum of a single row proves nothing
-            names = tuple(range(int(used.sum())))
-            moments = Moments(n[used], sum_s[used], sum_q[used], sum_sq[used], names)
-        draws.append(figures(moments, rule))
-    low, high = np.quantile(np.array(draws), (0.025, 0.975), axis=0)
+        used = n > 1  # a stratum of a single row proves nothing
+        names = tuple(range(int(used.sum())))
+        each.append(figures(Moments(n[used], sum_s[used], sum_q[used], sum_sq[used], names), rule))
+    low, high = np.quantile(np.array(each), (0.025, 0.975), axis=0)
     return low, high
+
+
+def _figures_of_draws(moments: Moments[FloatArray], rule: Rule) -> FloatArray:
+    """The :func:`figures` of many draws at once, (draws, 5)."""
+    joint = np.asarray(moments.mu_sq)
+    true: FloatArray = np.asarray(true_positive_fraction(moments, correlation=rule.correlation))
+    if rule.alpha_given:
+        alpha, capped = np.full_like(true, rule.alpha), true
+    else:
+        alpha = np.clip(np.maximum(true, rule.alpha), 1e-12, 0.5)
+        capped = np.minimum(true, alpha)
+    parts = [
+        fbeta_of(capped, joint, rule.beta, alpha),
+        fbeta_of(true, joint, 0.0),
+        fbeta_of(capped, joint, math.inf, alpha),
+        joint,
+        true,
+    ]
+    return np.where(joint[:, None] > 0, np.stack(parts, axis=1), 0.0)

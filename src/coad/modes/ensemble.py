@@ -22,6 +22,7 @@ from coad.learned.training.split import (
     in_time_order,
     join_groups,
     new_rows,
+    take_turns,
     widened,
 )
 from coad.modes.coordinates import Arrays, Front, MappedRows, Recipe
@@ -92,7 +93,7 @@ def _stretches(n: int, memory: int, order: IntArray, given: NDArray[Any] | None)
     stretch[order] = np.arange(n) * count // n
     if given is None:
         return stretch
-    if np.count_nonzero(given[order][1:] != given[order][:-1]) >= len(np.unique(given)):
+    if take_turns(given[order]):
         warnings.warn(
             f"groups take turns, but inputs stay alike for {memory:,} rows: stretches of time are held out instead "
             "of groups; if rows are in no order, say so (ordered=False, --unordered)",
