@@ -132,7 +132,9 @@ def _channels(rows: NDArray[Any], own: NDArray[Any], names: Sequence[str] | None
             first -= 1
         while last + 1 < len(far) and far[last + 1]:
             last += 1
-        columns.append(Column(_name(names, channel), float(profile[peak]), (first, last)))
+        # The places of an image's pixels in a row say nothing to a person.
+        stretch = (first, last) if rows.ndim == 3 else None
+        columns.append(Column(_name(names, channel), float(profile[peak]), stretch))
     return tuple(sorted(columns, key=lambda one: -abs(one.deviation))[:_COLUMNS])
 
 
