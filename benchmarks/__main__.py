@@ -20,7 +20,6 @@ LONG = (
     "modes",
     "modes_real",
     "modes_sets",
-    "modes_tables",
     "peers",
     "regime_level",
     "report",

@@ -245,13 +245,10 @@ def test_windows_of_inputs_that_drift_apart_show_nothing(run_coad, tmp_path, str
 
 
 @pytest.mark.slow
-def test_modes_rarely_find_something_in_inputs_that_drift_apart():
-    """Shuffled pairings reject all of these; the shifted ones are a test at 5 %, so that one may pass."""
-    found = []
+def test_modes_find_nothing_in_inputs_that_drift_apart():
     for seed in range(3):
         s, q = slow_rows(1000, 0.97, seed=seed)
-        found.append(CoincidenceModes(n_starts=3, steps=80, random_state=seed).fit(s, q).status_)
-    assert found.count("no coincidence") >= 2
+        assert CoincidenceModes(n_starts=3, steps=80, random_state=seed).fit(s, q).status_ == "no coincidence"
 
 
 @pytest.mark.slow

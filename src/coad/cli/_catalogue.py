@@ -19,7 +19,7 @@ def show_catalogue(found: ModeTable, p_value: float, reason: str = "") -> None:
         return
     out(f"{len(found)} modes, {len(found.rare)} of them rare (p = {p_value:.2g} for the whole table)")
     table(
-        ("mode", "role", "rows", "size", "P̂", "support", "information", "p-value", "stability"),
+        ("mode", "role", "rows", "size", "P̂", "support", "p-value", "stability"),
         [
             (
                 str(mode.mode),
@@ -28,7 +28,6 @@ def show_catalogue(found: ModeTable, p_value: float, reason: str = "") -> None:
                 percent(mode.size),
                 number(mode.precision_hat, 2),
                 percent(mode.support),
-                number(mode.information, 2),
                 mode.p_value_text,
                 number(mode.stability, 2),
             )

@@ -21,12 +21,12 @@ def modes(
     inputs: InputOptions,
     page: Annotated[Path | None, typer.Option(help="Write an HTML page with figures of each mode.")] = None,
     n_modes: Annotated[
-        int | None, typer.Option(help="Outputs of each network; default: 16 to 40, by rows.")
+        int | None, typer.Option(help="Number of modes to start from; default: at most 40.")
     ] = None,
     max_rare: Annotated[
         float, typer.Option(help="Largest share of rows that a mode may have and be called rare.")
     ] = 0.1,
-    starts: Annotated[int, typer.Option(help="Pairs of networks for each of five folds of the rows.")] = 6,
+    starts: Annotated[int, typer.Option(help="Networks to train; a mode must be found by most of them.")] = 6,
 ) -> None:
     """Find the regimes and the rare kinds that two inputs share, without labels."""
     from coad.cli._catalogue import show_catalogue

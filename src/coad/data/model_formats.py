@@ -8,8 +8,7 @@ format   what changed
          have other names: starts, ensemble, transforms
 3        the rule is a value of its own (``rule``): thresholds, β, α, background, dismissed kinds
 4        the rule has the correlation of the background, 0 before; thresholds have the setting ``background``,
-         ``"independent"`` before;
-         a catalogue of modes holds the networks of each fold; earlier ones are refused (``modes/saving.py``)
+         ``"independent"`` before
 =======  ==================================================================================
 """
 
@@ -27,13 +26,13 @@ FORMAT_VERSION = 4
 
 def upgraded(facts: dict[str, Any]) -> dict[str, Any]:
     """The facts of a model in the present format; those of earlier ones are changed in place."""
-    if facts.get("kind") == "modes":
-        return facts
     if facts["settings"].get("memory_format") == "batch_last":  # convolutions that coad no longer has
         facts["settings"]["memory_format"] = "auto"
     if facts["format_version"] == 1:
         _from_1(facts)
-    if facts["format_version"] <= 2:
+        if facts.get("discovered") is not None:
+            _from_1(facts["discovered"])
+    if facts["format_version"] <= 2 and facts.get("kind") != "modes":
         _from_2(facts)
     if facts["format_version"] <= 3:
         _from_3(facts)
@@ -78,6 +77,10 @@ def _from_1(facts: dict[str, Any]) -> None:
     if "n_seeds" in settings:
         settings["n_starts"] = settings.pop("n_seeds")
     facts["schema"].setdefault("names", [None, None])
+    if facts.get("kind") == "modes":
+        facts["transforms"] = facts.pop("looks", [[], []])
+        facts.setdefault("reason", "")
+        return
     facts.setdefault("history", {})
     facts.setdefault("dismissed", [])
     for own in facts["fitted"]:

@@ -15,6 +15,8 @@ __all__ = ["ModeLens"]
 
 #: :class:`~coad.CoincidenceModes` learns from no fewer rows.
 _FEWEST = 100
+#: Each of its six networks holds out groups of its own.
+_FEWEST_GROUPS = 6
 
 
 class ModeLens:
@@ -36,13 +38,14 @@ class ModeLens:
             self.model = CoincidenceModes(
                 random_state=data.seed, ordered=data.ordered, max_rare=data.max_rare
             )
-            self.model.fit(data.s, data.q, context=data.context, group=data.group, time=data.time)
-        listed = list(self.model.modes_)
-        if not listed:
+            self.model.fit(data.s, data.q, context=data.context, group=_enough(data.group), time=data.time)
+        held = self.model.held_out_confidences_
+        if held is None:
             self.model = None
             return []
-        a, b = self.model.held_out_confidences_
-        score_s, score_q = _margins(a), _margins(b)
+        score_s, score_q = _margins(held[0]), _margins(held[1])
+        # Kinds of deviation within regimes have no held-out confidences: they cannot be judged, so they are no candidates.
+        listed = [one for one in self.model.modes_ if one.mode < score_s.shape[1]]
         label = self.model.labels_
         judged = np.ones(len(data), dtype=bool)
         return [
@@ -84,6 +87,11 @@ class ModeLens:
 
             lens.model = CoincidenceModes.from_facts(facts["model"], as_tensors(arrays))
         return lens
+
+
+def _enough(group: NDArray[Any] | None) -> NDArray[Any] | None:
+    """The groups, if each network can be trained without one of them."""
+    return group if group is not None and len(np.unique(group)) >= _FEWEST_GROUPS else None
 
 
 def _margins(confidence: NDArray[Any]) -> NDArray[Any]:

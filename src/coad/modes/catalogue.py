@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from coad._typing import FloatArray, IntArray
 from coad.core.metric import ignore_undefined, precision_hat, true_positive_fraction
 from coad.core.moments import Moments
-from coad.modes.consensus import stability_of
-from coad.modes.evidence import joint_counts, table_information
+from coad.modes.consensus import joint_counts, stability_of
+from coad.modes.evidence import mode_p_values
+from coad.modes.roles import Role
 
-__all__ = ["STABLE", "Mode", "ModeTable", "Role", "mode_statistics"]
-
-Role = Literal["regime", "rare", "ignore"]
+__all__ = ["STABLE", "Mode", "ModeTable", "mode_statistics"]
 
 #: Exemplars kept of each mode: enough for two rows of pictures.
 _EXEMPLARS = 8
@@ -38,10 +37,8 @@ class Mode:
         P̂ of the mode: the fraction of its joint rows not explained by chance.
     support : float
         TP of the mode: the fraction of all rows that it explains beyond chance.
-    information : float
-        What it alone tells s about q, in nats: the mutual information of being in it, on held-out rows.
     p_value : float
-        P-value of its joint votes on held-out rows, adjusted for the number of modes (Holm).
+        Hypergeometric p-value of its joint votes on held-out rows.
     stability : float
         Mean overlap (Jaccard) with its counterpart in each ensemble member, 0 to 1.
     role, reason : str
@@ -55,12 +52,17 @@ class Mode:
     rows: int
     precision_hat: float
     support: float
-    information: float
     p_value: float
     stability: float
     role: Role
     reason: str
     exemplars: tuple[int, ...]
+
+    def recounted(self, labels: IntArray) -> Mode:
+        """The same mode, with the rows that ``labels`` give it."""
+        rows = int(np.count_nonzero(labels == self.mode))
+        exemplars = tuple(row for row in self.exemplars if labels[row] == self.mode)
+        return replace(self, rows=rows, size=rows / len(labels), exemplars=exemplars)
 
     @property
     def p_value_text(self) -> str:
@@ -96,6 +98,10 @@ class ModeTable(tuple[Mode, ...]):
         """The table as a dict of columns, for ``pandas.DataFrame``."""
         return {name: [getattr(mode, name) for mode in self] for name in Mode.__dataclass_fields__}
 
+    def recounted(self, labels: IntArray) -> ModeTable:
+        """The table with sizes, rows and exemplars by the mode of each row of the fit."""
+        return ModeTable.rarest_first(mode.recounted(labels) for mode in self)
+
     def with_role(self, number: int, role: Role) -> ModeTable:
         """The table with another role for mode ``number``."""
         return ModeTable(
@@ -109,9 +115,9 @@ class ModeTable(tuple[Mode, ...]):
     def __repr__(self) -> str:
         if not self:
             return "no coincident modes"
-        lines = ["mode    size      P̂  support  nats   p-value  stability  role    because"]
+        lines = ["mode    size      P̂  support   p-value  stability  role    because"]
         lines += [
-            f"{m.mode:4d}  {m.size:6.2%}  {m.precision_hat:5.2f}  {m.support:7.2%}  {m.information:4.2f}  {m.p_value_text:>8}  "
+            f"{m.mode:4d}  {m.size:6.2%}  {m.precision_hat:5.2f}  {m.support:7.2%}  {m.p_value_text:>8}  "
             f"{m.stability:9.2f}  {m.role:<6}  {m.reason}"
             for m in self
         ]
@@ -119,43 +125,35 @@ class ModeTable(tuple[Mode, ...]):
 
 
 def mode_statistics(
-    held: tuple[FloatArray, FloatArray],
+    a: FloatArray,
+    b: FloatArray,
     labels: IntArray,
     evidence: FloatArray,
-    p_values: FloatArray,
     members: list[tuple[IntArray, IntArray]],
     codes: IntArray | None,
-    max_rare: float,
-) -> ModeTable:
-    """The catalogue of all modes.
-
-    ``held`` are held-out confidences (n, K); ``labels`` and ``evidence`` those of the rows by all members, whose votes of s
-    and q are ``members``.
-    """
-    n, found = len(labels), []
-    votes = [np.where(x.max(1) > 0, x.argmax(1), -1) for x in held]
-    for mode, p_value in enumerate(p_values):
+) -> list[Mode]:
+    """Modes 0 to K−1 with their statistics, from held-out outputs ``a`` and ``b`` (n, K); roles are assigned later."""
+    k = a.shape[1]
+    chance = mode_p_values(joint_counts(a.argmax(1), b.argmax(1), k))
+    found = []
+    for mode in range(k):
         with ignore_undefined():
-            a, b = (np.clip(x[:, mode], 0, 1) for x in held)
-            moments = Moments.of(a, b, codes)
+            moments = Moments.of(np.clip(a[:, mode], 0, 1), np.clip(b[:, mode], 0, 1), codes)
             precision, support = float(precision_hat(moments)), float(true_positive_fraction(moments))
         own = np.flatnonzero(labels == mode)
         best = own[np.argsort(-evidence[own, mode], kind="stable")[:_EXEMPLARS]]
-        inside = [(x == mode).astype(np.int64) for x in votes]
-        rare = len(own) <= max_rare * n
         found.append(
             Mode(
                 mode=mode,
-                size=len(own) / n,
+                size=len(own) / len(labels),
                 rows=len(own),
                 precision_hat=precision,
                 support=support,
-                information=table_information(joint_counts(inside[0], inside[1], 2)),
-                p_value=float(p_value),
-                stability=stability_of(labels == mode, members),
-                role="rare" if rare else "regime",
-                reason=f"{'at most' if rare else 'more than'} {max_rare:.3g} of the rows",
+                p_value=float(chance[mode]),
+                stability=stability_of(labels, mode, members),
+                role="regime",
+                reason="",
                 exemplars=tuple(int(i) for i in best),
             )
         )
-    return ModeTable.rarest_first(found)
+    return found

@@ -25,12 +25,8 @@ __all__ = [
     "warn_of_copies",
 ]
 
-#: Rows that a mode needs to be learned.
-ROWS_PER_MODE = 20
-#: The default number of outputs: the first up to 4,000 rows, because with 40 the members fit noise and agree less (seen
-#: on three labelled tables, with labels in view); then
-#: one for so many rows, to have room for twenty regimes in 10,000; at most the last, because more cost time.
-_FEW_MODES, _ROWS_PER_OUTPUT, _MANY_MODES = 16, 250, 40
+#: Rows that a mode needs to be learned, and the default number of modes to start with: more cost time, few data have more.
+ROWS_PER_MODE, DEFAULT_MODES = 20, 40
 #: Rows of the smallest mode that a batch should hold.
 _MIN_BATCH_ROWS = 8
 #: Rows that copies are looked for in.
@@ -73,7 +69,7 @@ def checked_modes(model: CoincidenceModes, n: int) -> int:
                 f"{name} must be a {'whole ' if whole else ''}number of {least}{most}, not {value!r}"
             )
     if model.n_modes is None:
-        return min(max(_FEW_MODES, n // _ROWS_PER_OUTPUT), _MANY_MODES, n // ROWS_PER_MODE)
+        return min(DEFAULT_MODES, n // ROWS_PER_MODE)
     k = int(model.n_modes)
     if k < 2:
         raise InputError(

@@ -47,12 +47,11 @@ def write_modes_page(model: CoincidenceModes, pairs: Pairs, layout: Layout, path
         Section(
             "The catalogue",
             "Rare modes first, then by size. P̂ is the fraction of a mode's joint rows that is not explained by chance, "
-            "support the fraction of all rows that it explains beyond chance, information what being in it tells one input "
-            "about the other, in nats. Stability is the overlap of the mode with "
+            "support the fraction of all rows that it explains beyond chance. Stability is the overlap of the mode with "
             "its counterpart in each ensemble member, 0 to 1.",
             sizes_figure(table),
             table=(
-                ("mode", "role", "rows", "size", "P̂", "support", "information", "p-value", "stability"),
+                ("mode", "role", "rows", "size", "P̂", "support", "p-value", "stability"),
                 [
                     (
                         str(mode.mode),
@@ -61,7 +60,6 @@ def write_modes_page(model: CoincidenceModes, pairs: Pairs, layout: Layout, path
                         f"{mode.size:.2%}",
                         f"{mode.precision_hat:.2f}",
                         f"{mode.support:.2%}",
-                        f"{mode.information:.3f}",
                         mode.p_value_text,
                         f"{mode.stability:.2f}",
                     )
