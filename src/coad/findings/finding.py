@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import IntArray
+from coad.core.validation import LEVEL
 from coad.exceptions import InputError
 from coad.findings.why import Why
 
@@ -59,6 +60,9 @@ class Finding:
         Whether its rows are flagged: by default, or because a person decided so.
     reason, numbers
         Why it is not flagged by default, as a code with its numbers; empty if it is.
+    correlation, correlation_p_value
+        For findings that are rare and odd in both: the correlation of the inputs along the directions to its rows, and how
+        often so correlated inputs without events have as many rows far out in both; None for others.
     decision
         What a person decided; None if nobody did.
     exemplars
@@ -87,6 +91,8 @@ class Finding:
     flagged_by_default: bool
     reason: str = ""
     numbers: Mapping[str, Any] = field(default_factory=dict)
+    correlation: float | None = None
+    correlation_p_value: float | None = None
     decision: Decision | None = None
     exemplars: tuple[int, ...] = ()
     why: Why = field(default_factory=Why)
@@ -99,6 +105,11 @@ class Finding:
         return self.flagged_by_default if self.decision is None else self.decision == "event"
 
     @property
+    def only_correlated(self) -> bool:
+        """Whether inputs that are as correlated as these show as much without any event."""
+        return self.correlation_p_value is not None and self.correlation_p_value > LEVEL
+
+    @property
     def verdict(self) -> str:
         """Whether it is flagged, and why not, in words."""
         if self.decision is not None:
@@ -106,7 +117,7 @@ class Finding:
                 self.decision
             ]
         if self.flagged_by_default:
-            return "yes"
+            return "yes, though correlated inputs show as much" if self.only_correlated else "yes"
         return "no: " + REASONS[self.reason].format(**self.numbers)
 
     def decided(self, decision: Decision | None) -> Finding:
@@ -211,7 +222,7 @@ class FindingTable(Sequence[Finding]):
         )
         plain: dict[str, list[Any]] = {name: [getattr(one, name) for one in self] for name in names}
         plain["low"], plain["high"] = ([one.interval[i] for one in self] for i in (0, 1))
-        for name in ("first_seen", "last_seen", "decision", "flagged"):
+        for name in ("correlation", "correlation_p_value", "first_seen", "last_seen", "decision", "flagged"):
             plain[name] = [getattr(one, name) for one in self]
         plain["lens"] = [", ".join(one.lens) for one in self]
         plain["verdict"] = [one.verdict for one in self]

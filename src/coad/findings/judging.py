@@ -9,10 +9,11 @@ import numpy as np
 
 from coad._typing import BoolArray, FloatArray
 from coad.core.assessment import Evaluation, RowScores, assess
+from coad.core.background import choose_background, rule_test
 from coad.core.rule import Rule
 from coad.findings.candidates import Candidate, FitRows
 
-__all__ = ["Judged", "holm", "judge", "judge_together"]
+__all__ = ["Judged", "beyond_correlation", "holm", "judge", "judge_together"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,33 @@ def judge_together(candidates: Sequence[Candidate], data: FitRows) -> Evaluation
         for scores in ([one.score_s for one in candidates], [one.score_q for one in candidates])
     )
     return _assess(member_s, member_q, rows, data)
+
+
+def beyond_correlation(candidate: Candidate, data: FitRows) -> tuple[float, float]:
+    """Whether more rows are at the far end of both inputs than their correlation explains: p-value, and ρ.
+
+    Each input is projected on the direction from the middle of all rows to the candidate's rows, found without the row's
+    part. Along these directions the bulk of the rows has a correlation ρ (:mod:`coad.core.background`); of a correlated
+    pair of inputs, as many rows are far out in both as a Gaussian copula with this ρ says.
+    """
+    scores = []
+    for features in (data.features_s, data.features_q):
+        score = np.zeros(len(data))
+        for fold in np.unique(data.fold):
+            held = data.fold == fold
+            own = candidate.member & ~held
+            if not own.any():
+                return 1.0, 0.0
+            middle = np.median(features[~held], axis=0)
+            along = (features - middle) @ (features[own].mean(0) - middle)
+            score[held] = along[held] / max(float(along[~held].std()), 1e-12)
+        scores.append(score)
+    share = float(candidate.member.mean())
+    far_s, far_q = (score >= np.quantile(score, 1 - share) for score in scores)
+    code = None if data.context is None else np.unique(data.context, return_inverse=True)[1].reshape(-1)
+    background = choose_background(scores[0], scores[1], code)
+    p_value = rule_test(far_s, far_q, scores[0], scores[1], background, code, rng=data.rng(3))
+    return p_value, background.rho
 
 
 def _assess(member_s: BoolArray, member_q: BoolArray, rows: np.ndarray, data: FitRows) -> Evaluation:

@@ -136,8 +136,8 @@ class FindingList:
     def _decided(self, member: BoolArray) -> tuple[BoolArray, IntArray, BoolArray]:
         """Flag, deciding finding and whether it is ignored, of rows that belong to findings as ``member`` says.
 
-        What a person decided comes first, the smallest finding before larger ones; then flagged findings, then others,
-        each in their order. The first one that a row belongs to decides.
+        What a person decided comes first, then flagged findings, then others; of each, a smaller finding comes before a
+        larger one. The first one that a row belongs to decides.
         """
         flag = np.zeros(len(member), dtype=bool)
         ignored = np.zeros(len(member), dtype=bool)
@@ -146,7 +146,8 @@ class FindingList:
             self.findings_,
             key=lambda one: (
                 one.decision is None,
-                one.n_rows if one.decision else not one.flagged,
+                one.decision is None and not one.flagged,
+                one.n_rows,
                 one.number,
             ),
         )

@@ -17,7 +17,7 @@ from coad._typing import FloatArray
 from coad.core.validation import LEVEL
 from coad.findings.candidates import ODD, Candidate, FitRows
 from coad.findings.finding import Finding, places
-from coad.findings.judging import Judged, holm, judge, judge_together
+from coad.findings.judging import Judged, beyond_correlation, holm, judge, judge_together
 
 __all__ = ["findings_of", "score_of"]
 
@@ -116,6 +116,7 @@ def _finding(
 ) -> Finding:
     member, evaluation = one.candidate.member, one.evaluation
     code, numbers = ("", {}) if why is None else why
+    p_correlated, correlation = beyond_correlation(one.candidate, data) if why is None else (None, None)
     return Finding(
         number=number,
         lens=lenses,
@@ -135,4 +136,6 @@ def _finding(
         flagged_by_default=why is None,
         reason=code,
         numbers=numbers,
+        correlation=correlation,
+        correlation_p_value=p_correlated,
     )
