@@ -14,6 +14,7 @@ LONG = (
     "digits",
     "explain",
     "findings",
+    "findings_level",
     "mnist",
     "mnist_paper",
     "mnist_separate",

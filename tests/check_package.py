@@ -80,12 +80,14 @@ def check_extras(coad: Path) -> None:
         table, scores = folder.parent / f"table.{kind}", folder / f"scores.{kind}"
         found = run([coad, "thresholds", table, "--s", "a", "--q", "c"])
         assert found.startswith("found:"), found
+        assert "report:" in run([coad, "find", table, "--s", "a,b", "--q", "c,d", "--out", folder / "run"])
+        run([coad, "decide", folder / "run", "1", "event"])
         run([coad, "fit", table, "--s", "a,b", "--q", "c,d", "--epochs", "3", "--out", model])
         flagged = run([coad, "score", model, table, "--out", scores])
         assert re.search(r"^[1-9]\d* flagged", flagged, re.MULTILINE), flagged
         run([coad, "report", model, table, "--out", folder / "report.html"])
     check_explorer([coad, "explore", model, table, "--no-browser"])
-    say(f"{folder.name}: thresholds, fit, score, report and explore work")
+    say(f"{folder.name}: thresholds, find, decide, fit, score, report and explore work")
 
 
 def check_explorer(command: list[object]) -> None:
@@ -107,6 +109,10 @@ def check_no_extras(coad: Path, model: Path) -> None:
         table = folder.parent / f"table.{kind}"
         found = run([coad, "thresholds", table, "--s", "a", "--q", "c"])
         assert found.startswith("found:"), found
+        listed = run([coad, "find", table, "--s", "a,b", "--q", "c,d", "--out", folder / "run"])
+        assert "beyond chance" in listed, listed
+        assert re.search(r"^no report: .*pip install 'coad\[plot\]'$", listed, re.MULTILINE), listed
+        run([coad, "score", folder / "run", table, "--out", folder / "found.csv"])
         for command in (
             ["fit", table, "--s", "a,b", "--q", "c,d", "--out", folder / "new"],
             ["score", model, table, "--out", folder / "new.csv"],
@@ -114,7 +120,7 @@ def check_no_extras(coad: Path, model: Path) -> None:
         ):
             refused = run([coad, *command], code=2).strip()
             assert re.fullmatch(r".*pip install 'coad\[learn\]'", refused), refused
-    say(f"{folder.name}: thresholds work, and the other commands say what to install")
+    say(f"{folder.name}: thresholds and find work, and the other commands say what to install")
 
 
 def write_tables(folder: Path) -> None:

@@ -58,3 +58,14 @@ def test_thresholds_need_no_extra():
     done = run_without(["torch", "plotly", "fastapi", "uvicorn", "pyod"], code)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() in ("found", "shared regime suspected", "no coincidence")
+
+
+def test_findings_need_no_extra(tmp_path):
+    done = run_without(
+        ["torch", "plotly", "pandas", "pyod", "fastapi"],
+        "import coad, numpy as np\n"
+        "s, q = np.random.default_rng(0).normal(size=(2, 30_000, 40)); s[:300] += 6; q[:300] -= 6\n"
+        f"coad.find(s[::50], q[::50], ordered=False).save({str(tmp_path / 'run')!r})\n"
+        f"print(coad.load({str(tmp_path / 'run')!r}).predict(s, q)[:300].mean() > 0.9)",
+    )
+    assert done.stdout.split() == ["True"], done.stderr

@@ -136,6 +136,8 @@ def test_labels_do_not_change_what_is_found(first_run, table, tmp_path, run_coad
     [
         (("decide", "{run}", 99, "event"), "there is no finding 99: they are numbered from 1 to"),
         (("decide", "{run}", 1), "say what finding 1 is"),
+        (("tune", "{run}", "{table}", "--beta", 0.1), "holds findings"),
+        (("role", "{run}", 1, "rare"), "is not a catalogue of modes"),
         (("decide", "{folder}", 1, "event"), "is not a saved model"),
         (("find", "{table}", "--s", "motor_*", "--q", "motor_*"), "motor_0"),
         (("find", "{table}", "--s", "motor_*", "--q", "vib_*", "--lens", "glasses"), "no lens 'glasses'"),

@@ -63,7 +63,7 @@ def find(
     used = done.recipe.layout
     out(done.summary)
     out(f"s: {', '.join(used.s)}\nq: {', '.join(used.q)}")
-    show_findings(done.model)
+    show_findings(done.model, what="window" if used.window is not None else "row")
     folder = inputs.output
     if page:
         _write_report(done, source, folder / "report.html")
@@ -72,7 +72,7 @@ def find(
         out(f"next: look at a finding, then say what it is: coad decide {folder} 1 event")
 
 
-def show_findings(found: Findings, most: int = _PRINTED) -> None:
+def show_findings(found: Findings, most: int = _PRINTED, what: str = "row") -> None:
     """Print the headline and the ranked table; if chance explains as much, the oddest rows too."""
     from coad.core.validation import LEVEL
     from coad.findings.finding import top
@@ -89,11 +89,13 @@ def show_findings(found: Findings, most: int = _PRINTED) -> None:
             if str(one.why):
                 out(f"  {one.number}: {one.why}")
     if found.p_value_ > LEVEL and not any(one.flagged for one in found):
-        out(f"the {len(found.oddest_)} rows that are oddest in both inputs; chance alone explains as much:")
+        out(
+            f"the {len(found.oddest_)} {what}s that are oddest in both inputs; chance alone explains as much:"
+        )
         for row, (odd_s, odd_q) in zip(
             found.oddest_.tolist(), found.oddest_percentiles_.tolist(), strict=True
         ):
-            out(f"  row {row:,}: {top(odd_s)} in s, {top(odd_q)} in q")
+            out(f"  {what} {row:,}: {top(odd_s)} in s, {top(odd_q)} in q")
 
 
 def _write_report(done: FindReport, source: Source, path: Path) -> None:

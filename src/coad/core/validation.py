@@ -201,3 +201,16 @@ def _is_number(value: Any) -> bool:
         return not math.isnan(float(value))
     except (TypeError, ValueError, OverflowError):
         return False
+
+
+def seed_of(random_state: Any) -> int:
+    """The integer from which all random numbers are derived."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**31))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    if isinstance(random_state, (int, np.integer)) and 0 <= random_state < 2**62:
+        return int(random_state)
+    raise InputError(
+        f"random_state must be None, an integer from 0 to 2**62, or a Generator, not {random_state!r}"
+    )

@@ -15,6 +15,7 @@ from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from coad.core.assessment import Evaluation, RowScores, assess
 from coad.core.rule import HALF, NEVER, Rule
 from coad.core.runs import RowOrder
+from coad.core.validation import seed_of
 from coad.core.verdict import FOUND, NO_COINCIDENCE, Status
 from coad.data.pairs import Pairs, order_of, unpacked
 from coad.data.times import time_text
@@ -29,7 +30,6 @@ from coad.findings.listing import FindingList, Memberships
 from coad.findings.oddness import Oddness
 from coad.findings.order import findings_of
 from coad.findings.why import Why, channel_names, sets_apart
-from coad.learned.training.configure import seed_of
 from coad.learned.training.inputs import (
     as_context,
     as_fitted,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coad.core.validation import seed_of
 from coad.data.pairs import unpacked
 from coad.exceptions import NoCoincidenceWarning
 from coad.learned.context import fitted_context
@@ -15,7 +16,6 @@ from coad.learned.scaling import Scaler
 from coad.learned.training.configure import (
     blueprints_for,
     check_settings,
-    seed_of,
     settings_for,
     warn_of_small_batches,
 )

@@ -13,10 +13,10 @@ from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from coad.core.assessment import Evaluation, RowScores, assess
 from coad.core.rule import NEVER, Rule
 from coad.core.runs import RowOrder
+from coad.core.validation import seed_of
 from coad.core.verdict import FOUND, NO_COINCIDENCE
 from coad.data.pairs import order_of, unpacked
 from coad.exceptions import InputError, NoCoincidenceWarning, NotFittedError
-from coad.learned.training.configure import seed_of
 from coad.learned.training.duo import Duo
 from coad.learned.training.inputs import (
     as_context,

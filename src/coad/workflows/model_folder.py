@@ -166,10 +166,15 @@ def load_model(folder: Path) -> tuple[CoAD, Recipe]:
 
 
 def load_detector(folder: Path) -> tuple[CoAD, Recipe]:
-    """Like :func:`load_model`, but refuse a catalogue of modes."""
+    """Like :func:`load_model`, but refuse findings and a catalogue of modes."""
+    from coad.findings.estimator import Findings
     from coad.modes.estimator import CoincidenceModes
 
     model, recipe = load_model(folder)
+    if isinstance(model, Findings):
+        raise InputError(
+            f"{folder} holds findings, which this command does not support; coad decide changes what is flagged"
+        )
     if isinstance(model, CoincidenceModes):
         raise InputError(
             f"{folder} is a catalogue of modes, which this command does not support; coad role changes what it flags"

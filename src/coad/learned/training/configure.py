@@ -25,7 +25,6 @@ __all__ = [
     "blueprints_for",
     "check_settings",
     "forced_plan",
-    "seed_of",
     "settings_for",
     "warn_of_small_batches",
 ]
@@ -174,16 +173,3 @@ def warn_of_small_batches(batch: int, alpha: float) -> None:
             CoadWarning,
             stacklevel=4,
         )
-
-
-def seed_of(random_state: Any) -> int:
-    """The integer from which all random numbers are derived."""
-    if random_state is None:
-        return int(np.random.default_rng().integers(2**31))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31))
-    if isinstance(random_state, (int, np.integer)) and 0 <= random_state < 2**62:
-        return int(random_state)
-    raise InputError(
-        f"random_state must be None, an integer from 0 to 2**62, or a Generator, not {random_state!r}"
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -173,9 +174,10 @@ def _reject_rounded(array: NDArray[Any], rows: NDArray[np.float32], name: str) -
 
 
 def _sum(rows: NDArray[np.float32]) -> float:
-    if rows.size >= _LARGE and rows.flags.writeable:  # torch warns of arrays that are not
-        import torch
-
+    torch = sys.modules.get("torch")  # not loaded for this alone
+    if (
+        torch is not None and rows.size >= _LARGE and rows.flags.writeable
+    ):  # torch warns of arrays that are not
         return float(torch.from_numpy(rows).sum())
     with np.errstate(over="ignore", invalid="ignore"):
         return float(rows.sum())
