@@ -161,6 +161,23 @@ def test_noise_ends_with_a_list_all_the_same():
     assert (np.diff(odd) <= 1e-12).all()
 
 
+def test_the_end_of_a_common_load_carries_a_caution_and_an_event_does_not():
+    rng = np.random.default_rng(0)
+    load = rng.normal(size=(1500, 1))
+    s, q = (load * [1.0, 0.8, 1.2] + 0.9 * rng.normal(size=(1500, 3)) for _ in range(2))
+    s[:20, 0] += 8
+    q[:20, 1] -= 8
+    found = coad.find(s, q, ordered=False, lenses=["clusters"])
+    event = next(one for one in found if set(one.rows.tolist()) <= set(range(20)))
+    assert event.flagged
+    assert not event.only_correlated
+    assert event.verdict == "yes"
+    ends = [one for one in found if one.flagged and one.rows.min() >= 20]
+    assert ends
+    assert all(one.only_correlated for one in ends)
+    assert "correlated inputs show as much" in ends[0].verdict
+
+
 # Decisions.
 
 
