@@ -178,7 +178,7 @@ def test_the_pseudo_targets_are_the_slopes_of_the_metric(beta):
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("rho", [0.0, 0.3])
 def test_figures_of_many_draws_are_those_of_each(given, rho):
-    from coad.core.assessment import _figures_of_draws, figures
+    from coad.core.figures import figures, figures_of_draws
     from coad.core.rule import Rule
 
     rng = np.random.default_rng(0)
@@ -187,4 +187,4 @@ def test_figures_of_many_draws_are_those_of_each(given, rho):
     s, q = (joint + rng.integers(0, 100, 40) for _ in range(2))
     n = np.full(40, 1000.0)
     each = [figures(Moments(*map(float, one)), rule) for one in zip(n, s, q, joint, strict=True)]
-    assert np.allclose(_figures_of_draws(Moments(n, s, q, joint), rule), each, rtol=1e-12, atol=1e-15)
+    assert np.allclose(figures_of_draws(Moments(n, s, q, joint), rule), each, rtol=1e-12, atol=1e-15)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.core.background import INDEPENDENT, Background, joint_draws
+from coad.core.figures import figures, interval_ends, rate_of
 from coad.core.inference import (
     FEW_EPISODES,
     MAX_EPISODE_RATE,
@@ -25,22 +26,17 @@ from coad.core.inference import (
     main_episodes,
 )
 from coad.core.metric import (
-    fbeta_hat,
-    fbeta_of,
     ignore_undefined,
-    precision_hat,
-    recall_hat,
-    true_positive_fraction,
 )
 from coad.core.moments import Moments
 from coad.core.rule import Rule
 from coad.core.runs import RowOrder, find_runs
 from coad.core.verdict import FOUND, NO_COINCIDENCE, SHARED_REGIME, Status, Suspicion
 
-__all__ = ["Evaluation", "RowScores", "assess", "figures", "plausible_rate"]
+__all__ = ["Evaluation", "RowScores", "assess", "plausible_rate"]
 
-#: Draws behind an interval; shuffles and shifts behind a p-value, so that p < 0.01 is far from its least value.
-_RESAMPLES, _DRAWS = 400, 999
+#: Shuffles and shifts behind a p-value, so that p < 0.01 is far from its least value.
+_DRAWS = 999
 #: Shuffling numbers (not flags) costs a pass over the rows each: as many as this many rows in all allow, and at least 199.
 _SHUFFLED_ROWS, _FEWEST_DRAWS = 20_000_000, 199
 #: Strata whose tables are drawn at once (memory).
@@ -153,10 +149,10 @@ def assess(
     with ignore_undefined():
         moments = Moments.of(x_s, x_q, code)
         value, precision, recall, joint, true = figures(moments, rule)
-        low, high = _interval_ends(x_s, x_q, code, rule, max(1, order.overlap), rng)
+        low, high = interval_ends(x_s, x_q, code, rule, max(1, order.overlap), rng)
         observed, null, moved, kept_share, z = _tests(x_s, x_q, code, order, rng, ordered, _background(rule))
         p_value, shift_p = _p_value(observed, null), None if moved is None else _p_value(observed, moved)
-        alpha = rule.alpha if rule.alpha_given else _rate(rule.alpha, true)
+        alpha = rule.alpha if rule.alpha_given else rate_of(rule.alpha, true)
         # No share is below 0, unless chance explains more than all; a smoothed interval may stop short of its estimate.
         spans = [
             (float(min(max(a, 0.0), one)), float(max(b, one)))
@@ -166,7 +162,7 @@ def assess(
         rates = (
             (rule.alpha,) * 2
             if rule.alpha_given
-            else (_rate(rule.alpha, spans[4][0]), _rate(rule.alpha, spans[4][1]))
+            else (rate_of(rule.alpha, spans[4][0]), rate_of(rule.alpha, spans[4][1]))
         )
         suspicions: tuple[Suspicion, ...] = ()
         status: Status = FOUND
@@ -222,35 +218,6 @@ def assess(
         n_tested=observed,
         null_joint=null,
     )
-
-
-def figures(moments: Moments, rule: Rule) -> list[float]:
-    """F̂, P̂, R̂, J and TP; all 0 if nothing coincides.
-
-    An estimated α is a lower bound: if TP is larger, TP takes its place, and R̂ is at most 1.
-    """
-    if not float(moments.mu_sq) > 0:
-        return [0.0] * 5
-    rho = rule.correlation
-    true = float(true_positive_fraction(moments, correlation=rho))
-    alpha = rule.alpha if rule.alpha_given else _rate(rule.alpha, true)
-    cap = not rule.alpha_given
-    return [
-        float(fbeta_hat(moments, beta=rule.beta, alpha=alpha, cap=cap, correlation=rho)),
-        float(precision_hat(moments, correlation=rho)),
-        float(recall_hat(moments, alpha=alpha, cap=cap, correlation=rho)),
-        float(moments.mu_sq),
-        true,
-    ]
-
-
-def _rate(estimated: float, found: float) -> float:
-    """The larger of the estimated anomaly rate and the TP found here, above 0 and at most one half.
-
-    >>> _rate(0.1, 0.2), _rate(0.1, 0.51)
-    (0.2, 0.5)
-    """
-    return float(np.clip(max(estimated, found), 1e-12, 0.5))
 
 
 def _regime(
@@ -353,61 +320,3 @@ def _moved(parts: list[tuple[Any, Any]], rng: np.random.Generator) -> FloatArray
             each = np.rint(each)
         total += each[rng.integers(0, n, _DRAWS)]  # not moving at all is a shift, too
     return total
-
-
-def _interval_ends(
-    x_s: Any, x_q: Any, code: IntArray | None, rule: Rule, overlap: int, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """Both ends of the intervals of :func:`figures`, by a smoothed Bayesian bootstrap.
-
-    Rows of a stratum that agree (to a sixty-fourth) count as one cell, and a draw weighs the cells, so its cost
-    does not grow with the rows. Half a pseudo-row in each corner keeps three joint rows out of three from passing
-    for certainty. Windows that share samples count for less than one row each.
-    """
-    grid = 64
-    home = np.zeros(len(x_s), dtype=np.int64) if code is None else code
-    strata = int(home.max()) + 1 if len(home) else 1
-    s, q = np.asarray(x_s, dtype=np.float64), np.asarray(x_q, dtype=np.float64)
-    cell = (home * (grid + 1) + np.rint(s * grid).astype(np.int64)) * (grid + 1) + np.rint(q * grid).astype(
-        np.int64
-    )
-    cells, index, size = np.unique(cell, return_inverse=True, return_counts=True)
-    corners = np.array([(a, b) for a in (0.0, 1.0) for b in (0.0, 1.0)])
-    values = np.concatenate(
-        [np.stack([np.bincount(index, x) / size for x in (s, q, s * q)], axis=1)]
-        + [np.column_stack([corners, corners.prod(1)])] * strata
-    )
-    home = np.r_[cells // (grid + 1) ** 2, np.repeat(np.arange(strata), 4)]
-    counts = np.r_[size / overlap, np.full(4 * strata, 0.5 / strata)]
-    if code is None:  # all draws at once: a row of weights for each
-        weights = rng.gamma(counts, size=(_RESAMPLES, len(counts)))
-        draws = _figures_of_draws(Moments(weights.sum(1), *(weights @ values).T), rule)
-        return np.quantile(draws, 0.025, axis=0), np.quantile(draws, 0.975, axis=0)
-    each = []
-    for _ in range(_RESAMPLES):
-        weight = rng.gamma(counts)
-        n, sum_s, sum_q, sum_sq = (np.bincount(home, weight * x, strata) for x in (1.0, *values.T))
-        used = n > 1  # a stratum of a single row proves nothing
-        names = tuple(range(int(used.sum())))
-        each.append(figures(Moments(n[used], sum_s[used], sum_q[used], sum_sq[used], names), rule))
-    low, high = np.quantile(np.array(each), (0.025, 0.975), axis=0)
-    return low, high
-
-
-def _figures_of_draws(moments: Moments[FloatArray], rule: Rule) -> FloatArray:
-    """The :func:`figures` of many draws at once, (draws, 5)."""
-    joint = np.asarray(moments.mu_sq)
-    true: FloatArray = np.asarray(true_positive_fraction(moments, correlation=rule.correlation))
-    if rule.alpha_given:
-        alpha, capped = np.full_like(true, rule.alpha), true
-    else:
-        alpha = np.clip(np.maximum(true, rule.alpha), 1e-12, 0.5)
-        capped = np.minimum(true, alpha)
-    parts = [
-        fbeta_of(capped, joint, rule.beta, alpha),
-        fbeta_of(true, joint, 0.0),
-        fbeta_of(capped, joint, math.inf, alpha),
-        joint,
-        true,
-    ]
-    return np.where(joint[:, None] > 0, np.stack(parts, axis=1), 0.0)

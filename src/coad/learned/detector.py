@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from coad._typing import BoolArray, FloatArray
-from coad.core.assessment import Evaluation, RowScores, assess, figures
+from coad.core.assessment import Evaluation, RowScores, assess
+from coad.core.figures import figures
 from coad.core.metric import ignore_undefined
 from coad.core.moments import Moments
 from coad.core.rule import Rule
@@ -17,9 +18,8 @@ from coad.core.runs import RowOrder
 from coad.core.validation import check_beta
 from coad.data.pairs import order_of, unpacked
 from coad.exceptions import InputError, NotFittedError
+from coad.learned import dismissal
 from coad.learned.context import joined_context
-from coad.learned.dismissal import dismiss as dismissal
-from coad.learned.dismissal import is_dismissed
 from coad.learned.scaling import Scaler
 from coad.learned.training.inputs import (
     as_context,
@@ -177,7 +177,7 @@ class DetectorMixin:
         p_s, p_q = self.confidences(s, q, context)
         flags, dismissed = self.rule_.flags(p_s, p_q), None
         if self.rule_.dismissed:
-            dismissed = is_dismissed(cast("CoAD", self), s, q, context, (p_s, p_q))
+            dismissed = dismissal.is_dismissed(cast("CoAD", self), s, q, context, (p_s, p_q))
             flags = flags & ~dismissed
         return RowScores(p_s, p_q, p_s * p_q, flags, dismissed=dismissed)
 
@@ -312,7 +312,7 @@ class DetectorMixin:
             if beta is not None:
                 self.rule_ = replace(self.rule_, beta=check_beta(beta))
             if dismiss is not None:
-                dismissal(cast("CoAD", self), dismiss, s, q, context)  # which tunes on what is left
+                dismissal.dismiss(cast("CoAD", self), dismiss, s, q, context)  # which tunes on what is left
             if threshold_s is not None or threshold_q is not None:
                 self.set_threshold(p_s=threshold_s, p_q=threshold_q)
             elif dismiss is None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coad._typing import BoolArray, FloatArray
-from coad.core.assessment import Evaluation, figures, plausible_rate
+from coad.core.assessment import Evaluation, plausible_rate
+from coad.core.figures import figures
 from coad.core.grid import ThresholdGrid
 from coad.core.inference import fbeta_of_rows
 from coad.core.labels import label_scores

@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin, OutlierMixin, clone
 
 from coad._typing import BoolArray, FloatArray, RandomState
-from coad.core.assessment import Evaluation, RowScores, assess, figures
+from coad.core.assessment import Evaluation, RowScores, assess
 from coad.core.background import BackgroundKind
+from coad.core.figures import figures
 from coad.core.metric import ignore_undefined
 from coad.core.moments import Moments
 from coad.core.rule import Rule

@@ -36,7 +36,7 @@ class Progress:
         self._outer = _OUTERMOST.get()
         if self._outer is not None:
             self._before, self._outer._shown = self._outer._shown, self
-            self._outer._draw()
+            self._outer._draw(at_once=True)
             return self
         self._token = _OUTERMOST.set(self)
         if self.verbose:
@@ -90,10 +90,13 @@ class Progress:
             self._draw()
             self._line.start()
 
-    def _draw(self) -> None:
+    def _draw(self, *, at_once: bool = False) -> None:
+        """Show the stage under way; ``at_once``, so that a short stage is seen too."""
         with self._lock:
             if self._line is not None:
                 now = self._shown
                 task = self._line.tasks[0]
                 task.total = now.total  # rich's own update cannot set None again
-                self._line.update(self._task, completed=now._done, description=now.what, text=now._text)
+                self._line.update(
+                    self._task, completed=now._done, description=now.what, text=now._text, refresh=at_once
+                )
