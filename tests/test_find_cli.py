@@ -93,6 +93,7 @@ def test_a_decision_reaches_score_evaluate_and_report(run, table, tmp_path, run_
         return pq.read_table(tmp_path / "scores.parquet").to_pandas()
 
     before = flagged()
+    assert set(before["finding"]) <= {-1, *range(1, len(coad.load(run)) + 1)}
     code, text, errors = run_coad("decide", run, 1, "normal")
     assert code == 0, errors
     assert "finding 1: yes → no: decided normal" in text

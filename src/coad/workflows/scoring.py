@@ -128,7 +128,7 @@ def score_files(
     batch_rows: int | None = None,
     progress: Progress | None = None,
 ) -> Scores:
-    """Write p_s, p_q, score and flag of every pair (for a catalogue also the mode).
+    """Write p_s, p_q, score and flag of every pair (for a catalogue also the mode, for findings the finding).
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def score_files(
                 batch_rows=batch_rows,
                 on_bad_file=lambda path, error: done.bad_files.append((path, error)),
             ):
-                table = _table(part, several=several)
+                table = _table(part, several=several, findings=bool(model.rule_.findings))
                 if writer is None:
                     writer = open_writer(output)(draft, table.schema)
                 writer.write_table(table.cast(writer.schema) if hasattr(writer, "schema") else table)
@@ -338,7 +338,7 @@ def rows_a_batch(layout: Layout, most: int = 262_144) -> int:
     return int(min(most, max(_BATCH_BYTES / bytes_a_row, 4 * window, 1024)))
 
 
-def _table(part: ScoredPart, *, several: bool) -> Any:
+def _table(part: ScoredPart, *, several: bool, findings: bool) -> Any:
     import pyarrow as pa
 
     pairs = part.pairs
@@ -354,7 +354,10 @@ def _table(part: ScoredPart, *, several: bool) -> Any:
     for name, values in (("time", pairs.time), ("id", pairs.id)):
         if values is not None:
             columns[name] = values
-    columns |= {name: values for name, values in part.scores._asdict().items() if values is not None}
+    called = {"mode": "finding", "dismissed": "ignored"} if findings else {}
+    columns |= {
+        called.get(name, name): values for name, values in part.scores._asdict().items() if values is not None
+    }
     return pa.table(columns)
 
 
