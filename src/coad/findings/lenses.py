@@ -21,8 +21,8 @@ LENSES: dict[str, Any] = {
     "modes": ModeLens,
     "networks": NetworkLens,
 }
-#: What is looked with, unless told otherwise. Modes and networks take ten times as long and did not bring the event
-#: nearer to the top of the list on the development tables (benchmarks/RESULTS.md, findings); they are there to be asked.
+#: What is looked with, unless told otherwise: what takes seconds and needs no torch. Modes and networks take longer; whether
+#: they bring the event nearer to the top of the list is not recorded yet.
 DEFAULT = ("clusters", "tails")
 
 
