@@ -101,6 +101,9 @@ def test_why_names_the_column_that_was_moved(plant):
     assert event.why.s[0].name == "column 0"
     assert event.why.s[0].deviation > 0
     assert event.why.q[0].name == "column 1"
+    assert all(
+        abs(one.deviation) >= abs(own[0].deviation) / 2 for own in (event.why.s, event.why.q) for one in own
+    )
     assert set(event.exemplars) <= set(event.rows.tolist())
 
 

@@ -19,8 +19,9 @@ __all__ = ["Column", "Why", "channel_names", "sets_apart"]
 _COLUMNS = 5
 #: Rows of all rows that a finding is compared with.
 _SAMPLE = 5000
-#: Points of a window belong to the stretch while they differ by this share of the largest difference.
-_STRETCH = 0.5
+#: Columns are named, and points of a window belong to the stretch, if they differ by at least this share of the largest
+#: difference: a column that hardly differs does not set the finding apart.
+_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,7 @@ def sets_apart(
         return _channels(rows, own, names)
     inside = None if context is None else context[own]
     deviation = np.median(features.deviations(rows[own], inside), axis=0)
-    order = np.argsort(-np.abs(deviation), kind="stable")[:_COLUMNS]
-    return tuple(Column(_name(names, int(i)), float(deviation[i])) for i in order if deviation[i] != 0)
+    return _largest([Column(_name(names, i), float(value)) for i, value in enumerate(deviation)])
 
 
 def channel_names(pairs: Pairs) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
@@ -126,7 +126,7 @@ def _channels(rows: NDArray[Any], own: NDArray[Any], names: Sequence[str] | None
     for channel in range(rows.shape[1]):
         profile = max((one[channel] for one in found), key=lambda x: float(np.abs(x).max()))
         peak = int(np.abs(profile).argmax())
-        far = np.abs(profile) >= _STRETCH * abs(profile[peak])
+        far = np.abs(profile) >= _SHARE * abs(profile[peak])
         first, last = peak, peak
         while first > 0 and far[first - 1]:
             first -= 1
@@ -135,7 +135,14 @@ def _channels(rows: NDArray[Any], own: NDArray[Any], names: Sequence[str] | None
         # The places of an image's pixels in a row say nothing to a person.
         stretch = (first, last) if rows.ndim == 3 else None
         columns.append(Column(_name(names, channel), float(profile[peak]), stretch))
-    return tuple(sorted(columns, key=lambda one: -abs(one.deviation))[:_COLUMNS])
+    return _largest(columns)
+
+
+def _largest(columns: list[Column]) -> tuple[Column, ...]:
+    """The columns that differ most, without those that hardly differ beside the first."""
+    first = max((abs(one.deviation) for one in columns), default=0.0)
+    kept = [one for one in columns if first > 0 and abs(one.deviation) >= _SHARE * first]
+    return tuple(sorted(kept, key=lambda one: -abs(one.deviation))[:_COLUMNS])
 
 
 def _name(names: Sequence[str] | None, number: int) -> str:
