@@ -76,6 +76,7 @@ def test_each_source_gets_the_model_that_it_would_get_alone(run_coad, stations, 
     assert page.index(">a<") < page.index(">noise<") < page.index(">few<")
 
 
+@pytest.mark.slow
 def test_a_second_run_does_only_what_failed_or_changed(run_coad, stations, tmp_path):
     arguments = ("find", stations, *OPTIONS, "--each", "station", "--out", tmp_path / "out", "--processes", 1)
     assert "4 sources, 4 done now" in run_coad(*arguments).out
@@ -88,6 +89,7 @@ def test_a_second_run_does_only_what_failed_or_changed(run_coad, stations, tmp_p
     assert "4 sources, 4 done now" in run_coad(*arguments, "--max-rare", "0.2").out
 
 
+@pytest.mark.slow
 def test_folders_and_lists_name_sources_too(run_coad, stations, tmp_path):
     whole = pq.read_table(stations).drop_columns("station")
     data = tmp_path / "data"
@@ -149,6 +151,7 @@ def command_of(pid):
         return b""
 
 
+@pytest.mark.slow
 def test_a_cluster_trains_the_same_models(run_coad, stations, tmp_path):
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(

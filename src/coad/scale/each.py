@@ -108,6 +108,8 @@ def fit_each(
             if old and old["key"] == key and not old["error"] and (output / folder / "model.json").is_file():
                 results[name] = old
             else:
+                if old and not (output / folder / "model.json").is_file():
+                    shutil.rmtree(output / folder, ignore_errors=True)  # what is left of a model
                 todo.append((name, own, output / folder, key, job))
         done = 0
         for result in _all(todo, cluster, processes, output):
