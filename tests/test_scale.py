@@ -177,7 +177,7 @@ def test_a_worker_killed_while_it_scores_costs_its_part_and_nothing_else(plant, 
     data = tmp_path / "data"
     data.mkdir()
     whole = pq.read_table(plant / "data" / "file-0.parquet")
-    for number in range(12):
+    for number in range(6):
         pq.write_table(pa.concat_tables([whole] * 8), data / f"{number}.parquet")
     found = []
     work = threading.Thread(
@@ -193,7 +193,7 @@ def test_a_worker_killed_while_it_scores_costs_its_part_and_nothing_else(plant, 
     os.kill(victim.pid, signal.SIGKILL)
     work.join(300)
     assert found
-    assert (found[0].n_parts, found[0].n_done, found[0].bad_files) == (12, 12, [])
+    assert (found[0].n_parts, found[0].n_done, found[0].bad_files) == (6, 6, [])
     score(plant / "model", data, tmp_path / "again", cluster=cluster.scheduler_address)
     for path in (tmp_path / "out").glob("part-*"):
         assert rows_of(path) == rows_of(tmp_path / "again" / path.name)
