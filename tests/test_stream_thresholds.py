@@ -428,7 +428,7 @@ def test_the_command_reads_a_long_table_in_passes_with_the_same_answer(tmp_path,
     for max_rows in (10_000, 300):
         out = tmp_path / f"{max_rows}.parquet"
         thresholds(
-            path,
+            [path],
             "s",
             "q",
             context="run",

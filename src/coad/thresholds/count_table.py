@@ -244,8 +244,8 @@ def first_edges(sample: FloatArray, steps: int, near: Sequence[float] = ()) -> F
 def grid_nodes(edges: FloatArray, sample: FloatArray, steps: int) -> IntArray:
     """At most ``steps`` nodes of an input at edges that flag at most half of the sample, dense where few are flagged.
 
-    >>> grid_nodes(np.array([9.0, 8.0, 5.0, -np.inf]), np.arange(10.0), 2)
-    array([1, 3])
+    >>> grid_nodes(np.array([9.0, 8.0, 5.0, -np.inf]), np.arange(10.0), 16)
+    array([1, 2, 3])
     """
     total = len(sample) - np.searchsorted(sample, edges)
     allowed = np.flatnonzero(total <= len(sample) // 2)
