@@ -19,6 +19,7 @@ from typing import Any
 
 from coad.exceptions import InputError
 from coad.live.reading import ACTIONS, Action
+from coad.live.settings import Nanoseconds
 from coad.live.values import Event, event_key
 
 __all__ = ["Alarm", "AlarmSettings", "act", "on_event", "on_time", "open_for"]
@@ -43,8 +44,8 @@ class AlarmSettings:
         An event of fewer pairs raises no alarm.
     """
 
-    latch: int = 300 * 10**9
-    dead_time: int = 0
+    latch: Nanoseconds = 300 * 10**9
+    dead_time: Nanoseconds = 0
     min_pairs: int = 1
 
 

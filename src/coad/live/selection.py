@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.data.triggers import relative_change
 from coad.live.ordering import NEVER, Rows
+from coad.live.settings import Nanoseconds
 
 __all__ = ["Gate", "Gating", "Trigger", "Triggering"]
 
@@ -22,7 +23,7 @@ class Gate:
     column: str
     below: float | None = None
     above: float | None = None
-    hold: int = 0
+    hold: Nanoseconds = 0
     unit: str = ""
     name: str = ""
 
@@ -86,11 +87,11 @@ class Trigger:
         After a trigger, others are ignored for so many nanoseconds.
     """
 
-    kind: str
+    kind: Literal["relative change", "robust deviation"]
     columns: tuple[str, ...]
     limit: float
     over: int = 1000
-    holdoff: int = 0
+    holdoff: Nanoseconds = 0
 
 
 @dataclass

@@ -169,7 +169,10 @@ class Store:
             "SELECT id, kind, key, station, time, body FROM journal WHERE id > ? ORDER BY id LIMIT ?",
             (since_id, limit),
         )
-        return [Record(*row, body=json.loads(body)) for *row, body in rows]
+        return [
+            Record(number, kind, key, station, time, json.loads(body))
+            for number, kind, key, station, time, body in rows
+        ]
 
     def precision(self) -> tuple[int, int]:
         """How many alarms people confirmed, and how many they judged."""
