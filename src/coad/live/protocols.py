@@ -24,20 +24,21 @@ RecordKind = Literal["event", "refusal", "alarm", "counter", "drift", "heartbeat
 #: ``kind`` of ``[source]`` → where its class lives. It is imported when a configuration names it.
 SOURCES: dict[str, str] = {
     "replay": "coad.live.replay:Replay",
-    "files": "coad.live.growing_files:GrowingFiles",
-    "epics": "coad.live.epics:EpicsSource",
-    "mqtt": "coad.live.mqtt:MqttSource",
-    "kafka": "coad.live.kafka:KafkaSource",
+    "files": "coad.live.sources.files:GrowingFiles",
+    "epics": "coad.live.sources.epics:EpicsSource",
+    "mqtt": "coad.live.sources.mqtt:MqttSource",
+    "kafka": "coad.live.sources.kafka:KafkaSource",
     "demo": "coad.live.demo:DemoSource",
 }
 #: ``kind`` of ``[[output]]`` → where its class lives.
 OUTPUTS: dict[str, str] = {
-    "jsonl": "coad.live.jsonl:JsonLines",
-    "webhook": "coad.live.webhook:Webhook",
-    "alertmanager": "coad.live.alertmanager:Alertmanager",
-    "parquet": "coad.live.parquet_days:ParquetDays",
-    "epics": "coad.live.epics:EpicsOutput",
-    "mqtt": "coad.live.mqtt:MqttOutput",
+    "jsonl": "coad.live.outputs.jsonl:JsonLines",
+    "webhook": "coad.live.outputs.webhook:Webhook",
+    "alertmanager": "coad.live.outputs.alertmanager:Alertmanager",
+    "parquet": "coad.live.outputs.parquet_days:ParquetDays",
+    "epics": "coad.live.outputs.epics:EpicsOutput",
+    "mqtt": "coad.live.outputs.mqtt:MqttOutput",
+    "kafka": "coad.live.outputs.kafka:KafkaOutput",
 }
 
 
@@ -131,8 +132,8 @@ def adapter(kind: str, homes: Mapping[str, str], *, what: str) -> type:
     >>> adapter("telex", OUTPUTS, what="output")
     Traceback (most recent call last):
     ...
-    coad.exceptions.InputError: there is no output 'telex'; choose jsonl, webhook, alertmanager, parquet, epics, mqtt, or
-    name a class of your own as "module:Class"
+    coad.exceptions.InputError: there is no output 'telex'; choose jsonl, webhook, alertmanager, parquet, epics, mqtt,
+    kafka, or name a class of your own as "module:Class"
     """
     home = homes.get(kind, kind)
     module, _, name = home.partition(":")
