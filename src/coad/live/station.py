@@ -1,0 +1,170 @@
+"""One station: its rows become pairs, as they do when a file is scored, and its pairs become events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coad._typing import BoolArray, IntArray
+from coad.core.assessment import RowScores
+from coad.core.runs import seconds
+from coad.data.build import build_pairs
+from coad.data.layout import Layout
+from coad.data.missing import handle_missing
+from coad.data.pairs import Pairs
+from coad.data.stream import next_window
+from coad.live.model import LiveModel
+from coad.live.ordering import Ordering, Rows
+from coad.live.refusals import Refusals
+from coad.live.runs import EventRuns
+from coad.live.selection import Gating, Triggering
+from coad.live.values import Event, ScoredRows
+
+__all__ = ["Ready", "Station", "complete_rows"]
+
+#: Columns of our own beside those of the streams.
+ROW, SEGMENT, GATE, TRIGGER = "#row", "#segment", "#gate", "#trigger"
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Pairs of a station that can be scored, and which of them a trigger asks for."""
+
+    station: Station
+    pairs: Pairs
+    time: NDArray[np.int64]
+    first: IntArray
+    last: IntArray
+    wanted: BoolArray
+
+    def take(self, kept: BoolArray) -> Ready:
+        """Some of the pairs."""
+        if kept.all():
+            return self
+        return Ready(
+            self.station,
+            self.pairs[kept],
+            self.time[kept],
+            self.first[kept],
+            self.last[kept],
+            self.wanted[kept],
+        )
+
+
+@dataclass
+class Station:
+    """The state of one station.
+
+    Parameters
+    ----------
+    name
+        Its name; ``""`` for one table with both inputs.
+    model
+        The model.
+    layout
+        Its layout in the names of the rows given here: columns of the witness are called ``q:name``.
+    samples
+        Its stream.
+    refused
+        Its refusals.
+    gating, triggering
+        What refuses and what selects pairs; None without.
+    """
+
+    name: str
+    model: LiveModel
+    layout: Layout
+    samples: Ordering
+    refused: Refusals
+    gating: Gating | None = None
+    triggering: Triggering | None = None
+    runs: EventRuns = field(init=False)
+    waiting: Rows = field(init=False)  # numbered rows that wait for the witness
+    kept: Rows | None = None  # rows that later windows need
+    offset: int = 0
+    n_rows: int = 0
+    segment: int = 0
+
+    def __post_init__(self) -> None:
+        self.runs = EventRuns(self.model.digest, self.name)
+        self.waiting = Rows.none(())
+
+    def numbered(self, rows: Rows, signals: tuple[str, ...], prefix: str = "") -> Rows:
+        """The rows with their numbers, without those that lack a value; the numbers count every row."""
+        self.segment += rows.restarted
+        columns = {
+            **rows.columns,
+            ROW: self.n_rows + np.arange(len(rows)),
+            SEGMENT: np.full(len(rows), self.segment),
+        }
+        self.n_rows += len(rows)
+        kept, whole = complete_rows(Rows(rows.time, columns), self.model, signals, prefix)
+        if len(whole) < len(rows):
+            self.refused.add("missing value", "a value is missing", rows.time[~kept])
+        return whole
+
+    def ready(self, rows: Rows) -> Ready | None:
+        """The pairs that these rows complete, without those that a gate refuses."""
+        if not len(rows):
+            return None
+        rows.columns[GATE] = np.zeros(len(rows), np.int64) if self.gating is None else self.gating.codes(rows)
+        flags = np.ones(len(rows), np.bool_) if self.triggering is None else self.triggering.flags(rows)
+        rows.columns[TRIGGER] = flags
+        rows = rows if self.kept is None else self.kept.then(rows)
+        columns = rows.columns
+        if self.layout.time is not None:
+            columns = {**columns, self.layout.time: rows.time.view("M8[ns]")}
+        broken = np.cumsum(
+            (np.diff(columns[ROW], prepend=columns[ROW][:1]) > 1)
+            | (np.diff(columns[SEGMENT], prepend=columns[SEGMENT][:1]) != 0)
+        )
+        built = build_pairs(columns, self.layout, broken=broken, offset=self.offset)
+        codes, wanted = columns[GATE][built.last], columns[TRIGGER][built.last]
+        if self.layout.window is not None:
+            start, self.offset = next_window(built, self.layout, self.offset)
+            self.kept = rows.take(np.arange(start, len(rows)))
+            if built.pairs.windows is not None and len(built.pairs):
+                codes = built.pairs.windows.largest(columns[GATE])
+                wanted = built.pairs.windows.any(columns[TRIGGER])
+        number: IntArray = columns[ROW]
+        done = Ready(
+            self, built.pairs, rows.time[built.last], number[built.first], number[built.last], wanted
+        )
+        return self._through_gates(done, codes)
+
+    def scored(self, ready: Ready, scores: RowScores) -> tuple[ScoredRows, list[Event]]:
+        """The scored pairs and the events that they belong to."""
+        pairs = ready.pairs
+        rows = ScoredRows(
+            self.name, ready.time, ready.first, ready.last, scores.p_s, scores.p_q, scores.score, scores.flag,
+            scores.mode, pairs.context,
+        )  # fmt: skip
+        place = seconds(ready.time.view("M8[ns]")) if pairs.time is not None else ready.first.astype(float)
+        return rows, self.runs.add(rows, place, pairs.group)
+
+    def _through_gates(self, ready: Ready, codes: IntArray) -> Ready:
+        if self.gating is not None and codes.any():
+            for code in np.unique(codes[codes > 0]).tolist():
+                self.refused.add("gate", self.gating.gates[code - 1].text, ready.time[codes == code])
+            ready = ready.take(codes == 0)
+        return ready
+
+
+def complete_rows(
+    rows: Rows, model: LiveModel, signals: tuple[str, ...], prefix: str = ""
+) -> tuple[BoolArray, Rows]:
+    """Which rows have all values, and these rows; the mean of training is filled in if the model says so."""
+    columns, n = rows.columns, len(rows)
+    describing = {name: columns[name] for name in model.describing if name in columns}
+    _, report = handle_missing(describing, "drop") if describing else ({}, None)
+    keep = np.ones(n, np.bool_) if report is None else report.keep
+    inputs = {name: columns[name] for name in signals}
+    if model.layout.missing == "mean":
+        means = {name: model.recipe.means[prefix + name] for name in signals}
+        filled, _ = handle_missing(inputs, "mean", means=means)
+        columns = {**columns, **filled}
+    else:
+        keep = keep & handle_missing(inputs, "drop")[1].keep
+    return keep, Rows(rows.time, columns, rows.restarted).take(keep if not keep.all() else slice(None))

@@ -1,0 +1,348 @@
+"""The database of a watch, beside the model: all that must survive, one transaction for each step."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from coad.data.model_files import to_json
+from coad.exceptions import FileError, InputError
+from coad.live.alarms import CLEARED, Alarm, AlarmSettings, act, on_event, on_time, open_for
+from coad.live.grouping import SYSTEM
+from coad.live.packing import from_bytes, to_bytes
+from coad.live.protocols import Record
+from coad.live.reading import Action
+from coad.live.schema import TABLES, VERSION
+from coad.live.values import Event, Step
+
+__all__ = ["Saved", "Store"]
+
+Saved = tuple[Any, list[Any]]
+#: How long a writer waits for another one, in seconds: pages and outputs write little.
+_PATIENCE = 30.0
+
+
+class Store:
+    """Events, alarms, refusals, counters, the reading position and the state of the engine.
+
+    Each thread has a connection of its own. After ``kill -9`` the database is as after the last whole step.
+
+    Parameters
+    ----------
+    path
+        The file; made if it does not exist.
+    alarms
+        Settings of the alarms.
+
+    >>> import tempfile
+    >>> store = Store(Path(tempfile.mkdtemp()) / "watch.db")
+    >>> store.commit(Step(), {"op": "push"}, position={"rows": 3}); store.position()
+    {'rows': 3}
+    """
+
+    def __init__(self, path: str | Path, alarms: AlarmSettings | None = None) -> None:
+        self.path = Path(path)
+        self.alarm_settings = AlarmSettings() if alarms is None else alarms
+        self._own = threading.local()
+        try:
+            with self._writing() as db:
+                for statement in TABLES.split(";"):  # executescript would end the transaction
+                    db.execute(statement)
+                found = self._fact(db, "version")
+                if found not in (None, VERSION):
+                    raise FileError(f"{self.path} was written by another coad (format {found}); move it away")
+                self._put(db, version=VERSION)
+        except sqlite3.DatabaseError as error:
+            raise FileError(f"{self.path} cannot be used as the database of a watch: {error}") from error
+
+    def commit(
+        self,
+        step: Step,
+        entry: Any,
+        *,
+        position: Any = None,
+        counts: Mapping[str, int] | None = None,
+        drift: Sequence[Mapping[str, Any]] = (),
+        snapshot: Any = None,
+    ) -> None:
+        """Keep a step: all of it or, if the machine stops now, nothing of it.
+
+        Parameters
+        ----------
+        step
+            What the engine found.
+        entry
+            What the engine was given, as plain values, so that a new engine can be brought to the same state.
+        position
+            Where reading must go on; None keeps the last one.
+        counts
+            The counters of the engine.
+        drift
+            New lines on drift.
+        snapshot
+            The state of the engine; the entries before it are no longer needed.
+        """
+        with self._writing() as db:
+            if snapshot is None:
+                db.execute("INSERT INTO steps (input) VALUES (?)", (to_bytes(entry),))
+            else:
+                self._snapshot(db, snapshot)
+            if position is not None:
+                self._put(db, position=position)
+            if counts is not None:
+                self._put(db, counters=dict(counts))
+            for refusal in step.refusals:
+                self._refusal(db, asdict(refusal), refusal.key)
+            for event in step.events:
+                self._event(db, event)
+            for line in drift:
+                self._drift(db, line)
+            if step.watermark is not None:
+                self._put(db, watermark=step.watermark)
+                self._pass_time(db, step.watermark)
+
+    def restart(self, fingerprint: str) -> Saved:
+        """The snapshot and the entries since, for an engine with the same settings; otherwise they are forgotten."""
+        with self._writing() as db:
+            if self._fact(db, "fingerprint") != fingerprint:
+                db.execute("DELETE FROM snapshot")
+                db.execute("DELETE FROM steps")
+                self._put(db, fingerprint=fingerprint)
+            found = db.execute("SELECT state FROM snapshot").fetchone()
+            entries = [from_bytes(one[0]) for one in db.execute("SELECT input FROM steps ORDER BY id")]
+            return None if found is None else from_bytes(found[0]), entries
+
+    def forget_before(self, time: int) -> None:
+        """Delete closed events, cleared alarms, refusals and lines of the journal from before a time."""
+        with self._writing() as db:
+            db.execute("DELETE FROM journal WHERE time < ?", (time,))
+            db.execute("DELETE FROM events WHERE start < ? AND state = 'closed'", (time,))
+            db.execute("DELETE FROM refusals WHERE start < ?", (time,))
+            db.execute("DELETE FROM alarms WHERE ended < ? AND state = ?", (time, CLEARED))
+
+    def position(self) -> Any:
+        """Where reading must go on; None at the beginning."""
+        return self._fact(self._db, "position")
+
+    def watermark(self) -> int | None:
+        """Up to which time samples were handled."""
+        found: int | None = self._fact(self._db, "watermark")
+        return found
+
+    def counters(self) -> dict[str, int]:
+        """Counters by name."""
+        return dict(self._fact(self._db, "counters") or {})
+
+    def alarms(self, state: str | None = None, limit: int = 500) -> list[dict[str, Any]]:
+        """Alarms, newest first."""
+        where, values = ("WHERE state = ?", (state,)) if state else ("", ())
+        return self._bodies(
+            f"SELECT body FROM alarms {where} ORDER BY raised DESC, key LIMIT ?", *values, limit
+        )
+
+    def events(self, since: int = 0, limit: int = 500) -> list[dict[str, Any]]:
+        """Events that start at ``since`` or later, newest first."""
+        return self._bodies(
+            "SELECT body FROM events WHERE start >= ? ORDER BY start DESC, key LIMIT ?", since, limit
+        )
+
+    def refusals(self, since: int = 0, limit: int = 500) -> list[dict[str, Any]]:
+        """Refusals that start at ``since`` or later, newest first."""
+        return self._bodies(
+            "SELECT body FROM refusals WHERE start >= ? ORDER BY start DESC, key LIMIT ?", since, limit
+        )
+
+    def drift(self) -> list[dict[str, Any]]:
+        """The last line for each station and input."""
+        return self._bodies("SELECT body FROM drift ORDER BY name")
+
+    def journal(self, since_id: int = 0, limit: int = 1000) -> list[Record]:
+        """Lines of the journal with a larger number, oldest first."""
+        rows = self._db.execute(
+            "SELECT id, kind, key, station, time, body FROM journal WHERE id > ? ORDER BY id LIMIT ?",
+            (since_id, limit),
+        )
+        return [
+            Record(number, kind, key, station, time, json.loads(body))
+            for number, kind, key, station, time, body in rows
+        ]
+
+    def precision(self) -> tuple[int, int]:
+        """How many alarms people confirmed, and how many they judged."""
+        marks = [one["verdict"] for one in self.alarms(limit=-1)]
+        return marks.count("confirmed"), marks.count("confirmed") + marks.count("false")
+
+    def act(
+        self, alarm_key: str, action: Action, person: str, note: str = "", until: int | None = None
+    ) -> dict[str, Any]:
+        """Take an action on an alarm; returns the alarm."""
+        with self._writing() as db:
+            alarm = self._alarm(db, alarm_key)
+            if alarm is None:
+                raise InputError(f"there is no alarm {alarm_key!r}")
+            now = self._fact(db, "watermark") or alarm["changed"]
+            new = act(alarm, action, person, note, now, self.alarm_settings, until)
+            done = {"action": action, "person": new["person"], "note": note}
+            self._alarm_changed(db, new, {**done, "at": datetime.now(UTC).isoformat(timespec="seconds")})
+            return new
+
+    def sent(self, output: str) -> int:
+        """The number of the last line that an output has."""
+        found = self._db.execute("SELECT last_id FROM outputs WHERE name = ?", (output,)).fetchone()
+        return found[0] if found else 0
+
+    def mark_sent(self, output: str, last_id: int) -> None:
+        """Note the last line that an output has."""
+        with self._writing() as db:
+            db.execute(
+                "INSERT INTO outputs (name, last_id) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET last_id = ?",
+                (output, last_id, last_id),
+            )
+
+    def last_id(self) -> int:
+        """The number of the last line of the journal."""
+        found = self._db.execute("SELECT max(id) FROM journal").fetchone()[0]
+        return int(found or 0)
+
+    def signal(self, event: Event, kind: str) -> None:
+        """Raise or end an alarm that is not of the engine: a source that is gone, drift."""
+        with self._writing() as db:
+            self._alarm_of(db, event, kind)
+
+    def close(self) -> None:
+        """Close the connection of this thread."""
+        if hasattr(self._own, "db"):
+            self._own.db.close()
+            del self._own.db
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        if not hasattr(self._own, "db"):
+            try:
+                db = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
+                db.execute("PRAGMA journal_mode = WAL")
+                # A power cut may cost the last steps, never a part of one: position and state go back with them.
+                db.execute("PRAGMA synchronous = NORMAL")
+            except sqlite3.Error as error:
+                raise FileError(f"{self.path} cannot be opened: {error}") from error
+            self._own.db = db
+        found: sqlite3.Connection = self._own.db
+        return found
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            yield db
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+    def _snapshot(self, db: sqlite3.Connection, state: Any) -> None:
+        db.execute("DELETE FROM steps")
+        db.execute("INSERT OR REPLACE INTO snapshot (id, state) VALUES (1, ?)", (to_bytes(state),))
+
+    def _event(self, db: sqlite3.Connection, event: Event) -> None:
+        body = {**asdict(event), "numbers": dict(event.numbers)}
+        old = db.execute("SELECT state FROM events WHERE key = ?", (event.key,)).fetchone()
+        if old is not None and old[0] == "closed":
+            return  # it never changes again
+        db.execute(
+            "INSERT OR REPLACE INTO events VALUES (?, ?, ?, ?, ?)",
+            (event.key, event.station, event.start, event.state, _text(body)),
+        )
+        if old is None:
+            self._record(db, "event", f"{event.key}:open", event.station, event.start, body)
+        if event.state == "closed":
+            self._record(db, "event", f"{event.key}:closed", event.station, event.end, body)
+        self._alarm_of(db, event, "system" if event.station == SYSTEM else "event")
+
+    def _alarm_of(self, db: sqlite3.Connection, event: Event, kind: str) -> None:
+        rows = db.execute(
+            "SELECT body FROM alarms WHERE state != ? OR (station = ? AND ended >= ?)",
+            (CLEARED, event.station, event.start),
+        )
+        alarm = open_for([json.loads(one[0]) for one in rows], event, kind)
+        ended = db.execute(
+            "SELECT max(ended) FROM alarms WHERE station = ? AND kind = ? AND state = ?",
+            (event.station, kind, CLEARED),
+        ).fetchone()[0]
+        new = on_event(event, alarm, ended, self.alarm_settings, kind)
+        if new is not None and new != alarm:
+            self._alarm_changed(db, new, None if alarm is not None and alarm["n"] == new["n"] else {})
+
+    def _pass_time(self, db: sqlite3.Connection, now: int) -> None:
+        for (body,) in db.execute("SELECT body FROM alarms WHERE state != ?", (CLEARED,)).fetchall():
+            alarm = json.loads(body)
+            new = on_time(alarm, now, self.alarm_settings)
+            if new != alarm:
+                self._alarm_changed(db, new, {})
+
+    def _alarm_changed(self, db: sqlite3.Connection, alarm: Alarm, done: Mapping[str, Any] | None) -> None:
+        db.execute(
+            "INSERT OR REPLACE INTO alarms VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                alarm["key"],
+                alarm["station"],
+                alarm["kind"],
+                alarm["state"],
+                alarm["raised"],
+                alarm["end"],
+                _text(alarm),
+            ),
+        )
+        if done is not None:
+            key = f"{alarm['key']}:{alarm['n']}"
+            self._record(db, "alarm", key, alarm["station"], alarm["changed"], {**alarm, **done})
+
+    def _refusal(self, db: sqlite3.Connection, body: dict[str, Any], key: str) -> None:
+        body = {**body, "key": key}
+        db.execute(
+            "INSERT OR REPLACE INTO refusals VALUES (?, ?, ?, ?)",
+            (key, body["station"], body["start"], _text(body)),
+        )
+        self._record(db, "refusal", key, body["station"], body["start"], body)
+
+    def _drift(self, db: sqlite3.Connection, line: Mapping[str, Any]) -> None:
+        name = "\x1f".join(str(line.get(part, "")) for part in ("station", "name", "context"))
+        db.execute("INSERT OR REPLACE INTO drift VALUES (?, ?)", (name, _text(line)))
+        self._record(db, "drift", f"{name}:{line['time']}", str(line.get("station", "")), line["time"], line)
+
+    def _record(
+        self, db: sqlite3.Connection, kind: str, key: str, station: str, time: int, body: Mapping[str, Any]
+    ) -> None:
+        db.execute(
+            "INSERT OR IGNORE INTO journal (kind, key, station, time, body) VALUES (?, ?, ?, ?, ?)",
+            (kind, key, station, time, _text(body)),
+        )
+
+    def _alarm(self, db: sqlite3.Connection, key: str) -> Alarm | None:
+        found = db.execute("SELECT body FROM alarms WHERE key = ?", (key,)).fetchone()
+        return None if found is None else json.loads(found[0])
+
+    def _fact(self, db: sqlite3.Connection, name: str) -> Any:
+        found = db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if found is None else json.loads(found[0])
+
+    def _put(self, db: sqlite3.Connection, **facts: Any) -> None:
+        db.executemany(
+            "INSERT OR REPLACE INTO facts VALUES (?, ?)", [(k, _text(v)) for k, v in facts.items()]
+        )
+
+    def _bodies(self, query: str, *values: Any) -> list[dict[str, Any]]:
+        with closing(self._db.execute(query, values)) as rows:
+            return [json.loads(one[0]) for one in rows]
+
+
+def _text(value: Any) -> str:
+    return json.dumps(to_json(value), ensure_ascii=False, allow_nan=False)
