@@ -128,11 +128,14 @@ def test_alarms_are_served_as_a_table_and_scalars():
     try:
         with Context("pva", nt=False, conf=output.environment, useenv=False) as client:
             assert client.get("TEST:ANY").value == 0
-            raised = {"state": "raised", "kind": "event", "score": 0.9, "events": 2, "raised": 10**18}
+            raised = {
+                "key": "a1", "station": "K07", "state": "raised", "kind": "event", "score": 0.9,
+                "events": ["e1", "e2"], "raised": 10**18,
+            }  # fmt: skip
             output.write(
                 [
                     Record(1, "event", "e1", "K07", 10**18, {"score": 0.9}),
-                    Record(2, "alarm", "a1", "K07", 10**18, raised),
+                    Record(2, "alarm", "a1:1", "K07", 10**18, raised),
                     Record(3, "heartbeat", "h", "", 10**18, {}),
                 ]
             )
@@ -142,9 +145,9 @@ def test_alarms_are_served_as_a_table_and_scalars():
             assert client.get("TEST:HEARTBEAT").value > 1.6e9
             table = client.get("TEST:ALARMS").value
             assert (list(table.station), list(table.state), list(table.score)) == (["K07"], ["raised"], [0.9])
-            output.write([Record(4, "alarm", "a1", "K07", 10**18, raised | {"state": "acknowledged"})])
+            output.write([Record(4, "alarm", "a1:1", "K07", 10**18, raised | {"state": "acknowledged"})])
             assert client.get("TEST:K07:ALARM").value == 1
-            output.write([Record(5, "alarm", "a1", "K07", 10**18, raised | {"state": "cleared"})])
+            output.write([Record(5, "alarm", "a1:1", "K07", 10**18, raised | {"state": "cleared"})])
             assert client.get("TEST:ANY").value == 0
             assert len(client.get("TEST:ALARMS").value.station) == 0
     finally:
