@@ -172,6 +172,21 @@ class Engine:
             events = self.grouping.add(events, self.watermark) + self.grouping.finish()
         return self._result(scored, events)
 
+    @property
+    def newest(self) -> int:
+        """The time of the newest sample."""
+        streams = [one.samples for one in self.stations.values()]
+        return max(
+            one.newest for one in [*streams, *([self.witness_samples] if self.witness_samples else [])]
+        )
+
+    def end_events(self) -> Step:
+        """End all events: another model takes over, and an event is one model's."""
+        events = [event for station in self.stations.values() for event in station.runs.close()]
+        if self.grouping is not None:
+            events = self.grouping.add(events, self.watermark) + self.grouping.finish()
+        return self._result([], events)
+
     def state(self) -> dict[str, Any]:
         """All that the engine remembers, as plain values and arrays; see :meth:`restore`."""
         return {name: to_plain(getattr(self, name)) for name in _STATE}
