@@ -21,6 +21,7 @@ from coad.cli import (
     score,
     thresholds,
     tune,
+    watch,
 )
 from coad.cli._print import out
 from coad.exceptions import CoadError
@@ -44,6 +45,7 @@ app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)
 app.command("explore")(explore.explore)
+app.command("watch")(watch.watch)
 app.command("demo")(demo.demo)
 app.command("bench")(bench.bench)
 app.add_typer(reproduce.app, name="reproduce")

@@ -114,20 +114,20 @@ class WatchConfig:
     outputs: tuple[tuple[str, type, Any], ...]
 
     @classmethod
-    def read(cls, path: Path, *, source: dict[str, Any] | None = None) -> WatchConfig:
+    def read(cls, path: Path | None, replay: dict[str, Any] | None = None) -> WatchConfig:
         """Read and check a file.
 
         Parameters
         ----------
         path
-            The file.
-        source
-            A section to use in place of ``[source]``: for a replay.
+            The file; None: all settings have their defaults.
+        replay
+            A section to use in place of ``[source]``. The database is then another one, and there is no page.
         """
-        file = TomlFile(path)
+        file = TomlFile("watch.toml", "") if path is None else TomlFile(path)
         file.check_sections(_SECTIONS)
-        if source is not None:
-            file.values["source"] = source
+        if replay is not None:
+            file.values["source"] = {"kind": "replay", **replay}
         if "source" not in file.values:
             raise file.error('a section [source] is missing; it has a kind, such as kind = "files"', "source")
         outputs = []
@@ -146,8 +146,8 @@ class WatchConfig:
             tuple(file.sections("gate", Gate)),
             trigger,
             file.section("alarms", AlarmSettings),
-            file.section("store", StoreSection),
-            file.section("page", PageSection),
+            file.section("store", StoreSection) if replay is None else StoreSection("replay.db"),
+            file.section("page", PageSection) if replay is None else PageSection(),
             tuple(outputs),
         )
 

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from coad.core.assessment import RowScores
-from coad.data.tables import joined_parts
 from coad.data.times import parse_duration
-from coad.exceptions import CoadError, InputError
+from coad.exceptions import InputError
+from coad.live.batching import score_together
 from coad.live.grouping import Grouping
 from coad.live.joining import Witness, join
 from coad.live.model import LiveModel
@@ -172,6 +170,21 @@ class Engine:
             events = self.grouping.add(events, self.watermark) + self.grouping.finish()
         return self._result(scored, events)
 
+    @property
+    def newest(self) -> int:
+        """The time of the newest sample."""
+        streams = [one.samples for one in self.stations.values()]
+        return max(
+            one.newest for one in [*streams, *([self.witness_samples] if self.witness_samples else [])]
+        )
+
+    def end_events(self) -> Step:
+        """End all events: another model takes over, and an event is one model's."""
+        events = [event for station in self.stations.values() for event in station.runs.close()]
+        if self.grouping is not None:
+            events = self.grouping.add(events, self.watermark) + self.grouping.finish()
+        return self._result([], events)
+
     def state(self) -> dict[str, Any]:
         """All that the engine remembers, as plain values and arrays; see :meth:`restore`."""
         return {name: to_plain(getattr(self, name)) for name in _STATE}
@@ -251,7 +264,7 @@ class Engine:
         # One call for all stations that share a model: a call costs far more than a row.
         for model in {id(one.station.model): one.station.model for one in kept}.values():
             parts = [one for one in kept if one.station.model is model]
-            for part, scores in zip(parts, self._scores(model, parts), strict=True):
+            for part, scores in zip(parts, score_together(model, parts), strict=True):
                 if scores is None:
                     continue
                 rows, found = part.station.scored(part, scores)
@@ -260,20 +273,6 @@ class Engine:
                 scored.append(rows)
                 events += found
         return scored, events
-
-    def _scores(self, model: LiveModel, parts: list[Ready]) -> list[RowScores | None]:
-        try:
-            s, q = (joined_parts([getattr(one.pairs, side) for one in parts], side) for side in "sq")
-            contexts = [one.pairs.context for one in parts if one.pairs.context is not None]
-            context = joined_parts(contexts, "context") if contexts else None
-            whole = model.score(s, q, context)
-        except CoadError as error:
-            if len(parts) > 1:  # one bad part must not cost the others their scores
-                return [self._scores(model, [one])[0] for one in parts]
-            parts[0].station.refused.add("error", f"the model refuses them: {error}", parts[0].time)
-            return [None]
-        edges = np.cumsum([0, *(len(one.pairs) for one in parts)])
-        return [_part(whole, slice(a, b)) for a, b in pairwise(edges)]
 
     def _result(self, scored: list[ScoredRows], events: list[Event]) -> Step:
         refusals = []
@@ -297,7 +296,7 @@ class Engine:
 
     def _fits(self, chunk: Chunk, samples: Ordering) -> bool:
         """Whether the chunk has the columns, and values of the right kind; if not, its samples are refused."""
-        wrong = unfit(chunk, samples)
+        wrong = samples.unfit(chunk)
         if wrong is None:
             return len(chunk) > 0
         refused = self.witness_refused if chunk.stream == WITNESS else self.stations[chunk.stream].refused
@@ -367,24 +366,3 @@ class Engine:
             name, model, layout, Ordering(names, settings.lateness, settings.jump), Refusals(name, _SECOND),
             Gating(gates) if gates else None, None if trigger is None else Triggering(trigger),
         )  # fmt: skip
-
-
-def _part(scores: RowScores, rows: slice) -> RowScores:
-    parts: Any = [None if x is None else x[rows] for x in scores]
-    return RowScores(*parts)
-
-
-def unfit(chunk: Chunk, samples: Ordering) -> str | None:
-    """What is wrong with a chunk: a column that is missing, or of another kind or length than before."""
-    if np.asarray(chunk.time).dtype.kind not in "iu" or np.ndim(chunk.time) != 1:
-        return "times that are not nanoseconds"
-    for name in samples.names:
-        if name not in chunk.columns:
-            return f"column {name!r} missing"
-        values = np.asarray(chunk.columns[name])
-        text, shape = values.dtype.kind == "U", values.shape[1:]
-        if values.dtype.kind not in "fiubU" or values.shape[:1] != (len(chunk),):
-            return f"column {name!r} has values of another kind or length"
-        if samples.kinds.setdefault(name, f"{text} {shape}") != f"{text} {shape}":
-            return f"column {name!r} has values of another kind or shape"
-    return None

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import BoolArray
+from coad.live.values import Chunk
 
 __all__ = ["NEVER", "Ordering", "Rows"]
 
@@ -91,6 +92,21 @@ class Ordering:
     def watermark(self) -> int:
         """No sample before this time is waited for."""
         return NEVER if self.newest == NEVER else self.newest - self.lateness
+
+    def unfit(self, chunk: Chunk) -> str | None:
+        """What is wrong with a chunk: a column that is missing, or of another kind or length than before."""
+        if np.asarray(chunk.time).dtype.kind not in "iu" or np.ndim(chunk.time) != 1:
+            return "times that are not nanoseconds"
+        for name in self.names:
+            if name not in chunk.columns:
+                return f"column {name!r} missing"
+            values = np.asarray(chunk.columns[name])
+            text, shape = values.dtype.kind == "U", values.shape[1:]
+            if values.dtype.kind not in "fiubU" or values.shape[:1] != (len(chunk),):
+                return f"column {name!r} has values of another kind or length"
+            if self.kinds.setdefault(name, f"{text} {shape}") != f"{text} {shape}":
+                return f"column {name!r} has values of another kind or shape"
+        return None
 
     def add(self, time: NDArray[np.int64], columns: dict[str, NDArray[Any]]) -> None:
         """Take samples in, in any order."""

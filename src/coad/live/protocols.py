@@ -23,7 +23,7 @@ RecordKind = Literal["event", "refusal", "alarm", "counter", "drift", "heartbeat
 
 #: ``kind`` of ``[source]`` → where its class lives. It is imported when a configuration names it.
 SOURCES: dict[str, str] = {
-    "replay": "coad.live.replay:Replay",
+    "replay": "coad.live.sources.replay:Replay",
     "files": "coad.live.sources.files:GrowingFiles",
     "epics": "coad.live.sources.epics:EpicsSource",
     "mqtt": "coad.live.sources.mqtt:MqttSource",

@@ -38,6 +38,8 @@ class TomlFile:
     ----------
     path
         The file.
+    text
+        Its content, if it need not be read.
 
     >>> import tempfile
     >>> from dataclasses import dataclass
@@ -52,10 +54,10 @@ class TomlFile:
     coad.exceptions.InputError: watch.toml, line 2: [alarms] has no key 'lach'; did you mean 'latch'?
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, text: str | None = None) -> None:
         self.path = Path(path)
         try:
-            text = self.path.read_text(encoding="utf-8")
+            text = self.path.read_text(encoding="utf-8") if text is None else text
             self.values: dict[str, Any] = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"{self.path.name} is not TOML: {error}") from error

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ class Store:
 
     >>> import tempfile
     >>> store = Store(Path(tempfile.mkdtemp()) / "watch.db")
-    >>> store.commit(Step(), {"op": "push"}, position={"rows": 3}); store.position()
+    >>> store.commit(Step(), b"", position={"rows": 3}); store.position()
     {'rows': 3}
     """
 
@@ -65,12 +65,13 @@ class Store:
     def commit(
         self,
         step: Step,
-        entry: Any,
+        entry: bytes,
         *,
         position: Any = None,
         counts: Mapping[str, int] | None = None,
         drift: Sequence[Mapping[str, Any]] = (),
         snapshot: Any = None,
+        fingerprint: str | None = None,
     ) -> None:
         """Keep a step: all of it or, if the machine stops now, nothing of it.
 
@@ -79,7 +80,8 @@ class Store:
         step
             What the engine found.
         entry
-            What the engine was given, as plain values, so that a new engine can be brought to the same state.
+            What the engine was given, from :func:`coad.live.packing.to_bytes`: a new engine is brought to the same state
+            with it.
         position
             Where reading must go on; None keeps the last one.
         counts
@@ -88,12 +90,16 @@ class Store:
             New lines on drift.
         snapshot
             The state of the engine; the entries before it are no longer needed.
+        fingerprint
+            With a snapshot: of the settings and models that it belongs to, if they have changed.
         """
         with self._writing() as db:
             if snapshot is None:
-                db.execute("INSERT INTO steps (input) VALUES (?)", (to_bytes(entry),))
+                db.execute("INSERT INTO steps (input) VALUES (?)", (entry,))
             else:
                 self._snapshot(db, snapshot)
+                if fingerprint is not None:
+                    self._put(db, fingerprint=fingerprint)
             if position is not None:
                 self._put(db, position=position)
             if counts is not None:
@@ -277,9 +283,13 @@ class Store:
             "SELECT max(ended) FROM alarms WHERE station = ? AND kind = ? AND state = ?",
             (event.station, kind, CLEARED),
         ).fetchone()[0]
-        new = on_event(event, alarm, ended, self.alarm_settings, kind)
-        if new is not None and new != alarm:
-            self._alarm_changed(db, new, None if alarm is not None and alarm["n"] == new["n"] else {})
+        # An event that came and went within a step has been raised all the same.
+        steps = [event] if event.state == "open" else [replace(event, state="open"), event]
+        for one in steps if alarm is None else [event]:
+            new = on_event(one, alarm, ended, self.alarm_settings, kind)
+            if new is not None and new != alarm:
+                self._alarm_changed(db, new, None if alarm is not None and alarm["n"] == new["n"] else {})
+            alarm = new
 
     def _pass_time(self, db: sqlite3.Connection, now: int) -> None:
         for (body,) in db.execute("SELECT body FROM alarms WHERE state != ?", (CLEARED,)).fetchall():
