@@ -202,5 +202,5 @@ def test_old_entries_are_forgotten_and_open_ones_kept(tmp_path):
 
 def test_a_file_that_is_no_database_is_refused(tmp_path):
     (tmp_path / "watch.db").write_text("no database" * 100)
-    with pytest.raises(FileError, match="watch.db cannot be opened: file is not a database"):
+    with pytest.raises(FileError, match=r"watch\.db cannot be opened: file is not a database"):
         Store(tmp_path / "watch.db")
