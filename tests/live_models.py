@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,7 +26,8 @@ class Means:
     status_ = "found"
 
     def score_rows(self, s, q=None, context=None):
-        p_s, p_q = (1 - np.exp(-np.abs(x.reshape(len(x), -1).mean(axis=1))) for x in (s, q))
+        with np.errstate(over="ignore"):  # of the largest floats
+            p_s, p_q = (1 - np.exp(-np.abs(x.reshape(len(x), -1).mean(axis=1))) for x in (s, q))
         return RowScores(p_s, p_q, p_s * p_q, self.rule_.flags(p_s, p_q))
 
 
@@ -52,7 +54,7 @@ def pieces(time, columns, edges, stream=""):
     cuts = [0, *sorted(edges), len(time)]
     return [
         Chunk(stream, time[a:b], {name: one[a:b] for name, one in columns.items()})
-        for a, b in zip(cuts[:-1], cuts[1:], strict=True)
+        for a, b in itertools.pairwise(cuts)
         if b > a
     ]
 

@@ -65,14 +65,14 @@ class LiveModel:
         folder
             The folder.
         layout
-            Which columns are what, for a model without ``layout.json``: one that was saved from Python.
+            Which columns are what, by their names, for a model without ``layout.json``: one that was saved from Python.
         missing
             What to do with missing values, if not as in the fit.
         """
         if layout is None:
             detector, recipe = load_model(folder)
         else:
-            detector, recipe = load(folder), Recipe(layout.resolved([*_listed(layout.s), *_listed(layout.q)]))
+            detector, recipe = load(folder), Recipe(layout)
         text = (folder / "model.json").read_bytes()
         return cls(detector, recipe.with_missing(missing), hashlib.sha256(text).hexdigest()[:16])
 
@@ -102,7 +102,3 @@ class LiveModel:
         if not (np.isfinite(scores.p_s).all() and np.isfinite(scores.p_q).all()):
             raise InputError("the model gives confidences that are not numbers")
         return scores
-
-
-def _listed(names: Any) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
