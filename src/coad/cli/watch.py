@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,11 +20,19 @@ from coad.cli._print import out
 from coad.exceptions import InputError
 
 if TYPE_CHECKING:
+    from coad.live.config import WatchConfig
     from coad.live.watcher import Watcher
 
 
+#: Makes the model folder and the settings of ``--demo``; set by ``__main__``, since the simulator is not of the product.
+make_demo: Callable[[Path], tuple[Path, Path]] | None = None
+
+
 def watch(
-    model: Annotated[Path, typer.Argument(help="Model folder, written by coad fit, find or modes.")],
+    model: Annotated[
+        Path | None,
+        typer.Argument(help="Model folder, written by coad fit, find or modes.", show_default=False),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="The settings: watch.toml.")] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Check the settings and the model, and stop.")
@@ -35,11 +46,22 @@ def watch(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a replay that was stopped; default: start again.")
     ] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Watch a simulated control room: 81 stations, one beam, 120 Hz.")
+    ] = False,
+    browser: Annotated[bool, typer.Option(help="Of the demo: open its page in a browser.")] = True,
 ) -> None:
     """Watch two inputs as they come; Ctrl-C ends cleanly."""
+    if demo:
+        if (model, config, replay, s_file, q_file) != (None,) * 5 or check:
+            raise InputError("--demo makes its own model and settings; leave out everything but --no-browser")
+        with TemporaryDirectory(prefix="coad-demo-") as home:
+            _run(*_demo(Path(home)), browser=browser)
+        return
     from coad.live.config import WatchConfig
-    from coad.live.watcher import Watcher
 
+    if model is None:
+        raise InputError("name the model folder, or watch a simulated control room with --demo")
     recording = _recording(replay, s_file, q_file, speed)
     if config is None and recording is None:
         raise InputError("name the settings with --config watch.toml, or a recording with --replay")
@@ -59,8 +81,35 @@ def watch(
     if recording is not None and not resume:
         for suffix in ("", "-wal", "-shm"):
             (model / f"{settings.store.file}{suffix}").unlink(missing_ok=True)
+    _run(model, settings)
+
+
+def _demo(home: Path) -> tuple[Path, WatchConfig]:
+    from coad.live.config import WatchConfig
+
+    if make_demo is None:
+        raise InputError("the demo is a part of the command coad, and of python -m coad")
+    model, config = make_demo(home)
+    return model, WatchConfig.read(config)
+
+
+def _run(model: Path, settings: WatchConfig, *, browser: bool = False) -> None:
+    """Watch, with the page if the settings ask for one."""
+    from coad.live.logs import log_lines
+    from coad.live.watcher import Watcher
+
+    log_lines()
     watcher = Watcher(model, settings)
-    with _stopped_by_signals(watcher):
+    with _stopped_by_signals(watcher), ExitStack() as served:
+        if settings.page.port is not None:
+            from coad.live.page.serve import Page
+
+            page = served.enter_context(Page(watcher, **asdict(settings.page)))
+            for line in page.said():
+                out(line)
+            sys.stdout.flush()
+            if browser:
+                page.open_browser()
         watcher.run()
     _summary(watcher)
 

@@ -86,9 +86,9 @@ class StoreSection:
 
 @dataclass(frozen=True)
 class PageSection:
-    """The control-room page; ``port`` 0: none."""
+    """The control-room page; without a ``port`` there is none, and 0 takes a free one."""
 
-    port: int = 0
+    port: int | None = None
     host: str = "127.0.0.1"
     token_file: str = ""
     view_token_file: str = ""

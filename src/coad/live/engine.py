@@ -324,7 +324,7 @@ class Engine:
             limit = int(parse_duration(clocks.tolerance).astype(np.int64))
         if limit is None:
             raise InputError(
-                'the largest time difference of a pair is not known; write tolerance = "50ms" under [align]'
+                'the largest time difference of a pair is not known; write tolerance = "50ms" under [time]'
             )
         # q columns first, then those that say something about the moment
         more = [name for name in settings.witness_context if name not in model.layout.q]

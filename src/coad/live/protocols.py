@@ -28,7 +28,6 @@ SOURCES: dict[str, str] = {
     "epics": "coad.live.sources.epics:EpicsSource",
     "mqtt": "coad.live.sources.mqtt:MqttSource",
     "kafka": "coad.live.sources.kafka:KafkaSource",
-    "demo": "coad.live.demo:DemoSource",
 }
 #: ``kind`` of ``[[output]]`` → where its class lives.
 OUTPUTS: dict[str, str] = {

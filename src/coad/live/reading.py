@@ -50,7 +50,9 @@ class WatchStore(Protocol):
 class WatchState(Protocol):
     """What ``coad.live.watcher.Watcher`` shows of itself; safe to call from another thread."""
 
-    store: WatchStore
+    @property
+    def store(self) -> WatchStore:
+        """What is kept."""
 
     def snapshot(self, stations: Sequence[str] | None = None) -> Mapping[str, Any]:
         """Plain values, for JSON: ``time`` (watermark), ``lag_s``, ``model``, ``rule``, ``status`` ("running",

@@ -6,6 +6,7 @@ import logging
 import os
 import secrets
 import threading
+import webbrowser
 from ipaddress import ip_address
 from pathlib import Path
 from types import TracebackType
@@ -42,7 +43,7 @@ class Page:
     def __init__(
         self,
         watch: WatchState,
-        port: int = 0,
+        port: int | None = 0,
         host: str = "127.0.0.1",
         token_file: str = "",
         view_token_file: str = "",
@@ -56,13 +57,15 @@ class Page:
         self.tokens = {role: token or secrets.token_urlsafe(18) for role, token in given.items()}
         if self.tokens[OPERATE] == self.tokens[VIEW]:
             raise InputError("the two tokens of the page are the same; those who only look need another one")
-        self._socket = bound_socket(port, host)
+        self._once = secrets.token_urlsafe(18)
+        self._socket = bound_socket(port or 0, host)
         self.host, self.port = host, int(self._socket.getsockname()[1])
         app = make_page(
             watch,
             {token: role for role, token in self.tokens.items()},
             self.port,
             ended=lambda: self._server.should_exit,
+            once=self._once,
         )
         config = uvicorn.Config(
             app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2
@@ -76,6 +79,10 @@ class Page:
     def address(self, role: str) -> str:
         """The page for those who may act (``"operate"``) or only look (``"view"``), with the token."""
         return f"http://{self.host}:{self.port}/{self.tokens[role]}/"
+
+    def open_browser(self) -> None:
+        """Open the page, by an address that works once: others can read the command line of a browser."""
+        webbrowser.open(f"http://{self.host}:{self.port}/{self._once}")
 
     def said(self) -> list[str]:
         """Lines for people: the addresses; tokens that were given are not printed."""

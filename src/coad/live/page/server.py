@@ -42,7 +42,7 @@ class ActionBody(BaseModel):
 
 
 def make_page(
-    watch: WatchState, tokens: Mapping[str, str], port: int, *, ended: Callable[[], bool]
+    watch: WatchState, tokens: Mapping[str, str], port: int, *, ended: Callable[[], bool], once: str = ""
 ) -> ASGIApp:
     """The web service.
 
@@ -56,6 +56,8 @@ def make_page(
         Where it is served.
     ended
         Says that the server stops, so that streams end.
+    once
+        ``/once`` leads to the page of the first token a single time.
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     own = static_files("coad.live.page", "index.html", "live.js", "draw.js", "live.css")
@@ -110,7 +112,7 @@ def make_page(
         return JSONResponse(body, 200 if well else 503)
 
     # Any host name: the page may stand behind a proxy or a tunnel, and without a token there is nothing to see.
-    return Guard(app, tokens, names=None, port=port, open_paths={"/healthz"})
+    return Guard(app, tokens, names=None, port=port, once=once, open_paths={"/healthz"})
 
 
 def _sections(watch: WatchState, station: str) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class _Change:
             return self.size * np.where(on, np.exp(-3.0 * np.maximum(since, 0.0) / self.seconds), 0.0)
         if self.shape == "flicker":  # between two levels
             on &= np.sin(9.0 * since) + np.sin(14.6 * since) > 0
-        return self.size * on
+        return np.asarray(self.size * on, dtype=np.float64)
 
 
 class ControlRoom:
@@ -80,7 +80,9 @@ class ControlRoom:
     ((3, 120), (8, 120), True)
     """
 
-    def __init__(self, n_stations: int = 81, *, every: float = 20.0, random_state: RandomState = None) -> None:
+    def __init__(
+        self, n_stations: int = 81, *, every: float = 20.0, random_state: RandomState = None
+    ) -> None:
         self.n_stations, self.every = n_stations, every
         self._rng = np.random.default_rng(random_state)
         self._samples = 0

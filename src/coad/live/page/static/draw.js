@@ -2,7 +2,7 @@
 // Drawings of the page: strips of signals, and events in time. Colours are those of the style sheet.
 
 const DAY_1990 = 6.3e17; // nanoseconds; earlier times are plain seconds of a recording without dates
-const MOST_STRIPS = 16;
+const MOST_STRIPS = 16, GUTTER = 92; // strips of one drawing; room at their left for names and values
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -35,7 +35,7 @@ function ready(canvas, height) {
 }
 
 function short(value) {
-  return Math.abs(value) >= 1e5 || (value !== 0 && Math.abs(value) < 1e-3) ? value.toExponential(2) : String(Number(value.toPrecision(5)));
+  return Math.abs(value) >= 1e5 || (value !== 0 && Math.abs(value) < 1e-3) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
 }
 
 // One strip for each column, each with its own scale; events of the station are shaded.
@@ -47,7 +47,7 @@ function drawWaves(canvas, times, columns, events) {
   const [pen, width] = ready(canvas, height);
   pen.fillStyle = colour("soft");
   if (n < 2) { pen.fillText("nothing has come yet", 2, 20); return; }
-  const from = times[0], to = times[n - 1], x = (t) => ((t - from) / Math.max(to - from, 1)) * width;
+  const from = times[0], to = times[n - 1], x = (t) => GUTTER + ((t - from) / Math.max(to - from, 1)) * (width - GUTTER);
   pen.fillStyle = colour("red");
   pen.globalAlpha = 0.16;
   for (const one of events) {
@@ -69,16 +69,13 @@ function drawWaves(canvas, times, columns, events) {
     }
     pen.stroke();
     const last = known.length ? short(known[known.length - 1]) : "missing";
-    const said = `${name}  ${last}`;
-    pen.fillStyle = colour("paper");
-    pen.globalAlpha = 0.75;
-    pen.fillRect(0, top, pen.measureText(said).width + 6, 13);
-    pen.globalAlpha = 1;
+    const middle = top + tall / 2;
     pen.fillStyle = colour("ink");
-    pen.fillText(said, 2, top + 10);
+    const label = strip > 30 ? [[name.slice(0, 14), middle - 3], [last, middle + 11]] : [[`${name.slice(0, 6)} ${last}`, middle + 4]];
+    for (const [text, y] of label) pen.fillText(text, 0, y, GUTTER - 6);
   });
   pen.fillStyle = colour("soft");
-  pen.fillText(when(from), 2, height - 4);
+  pen.fillText(when(from), GUTTER, height - 4);
   const end = when(to) + (more > 0 ? `, ${more} more columns` : "");
   pen.fillText(end, width - pen.measureText(end).width - 2, height - 4);
 }
