@@ -119,7 +119,7 @@ class EpicsSource(QueuedSource):
         return make_chunks(self.wanted, self.counts, times, {column: [reading]}, stream=stream)
 
     def _table(self, stream: str, value: p4p.Value) -> list[Chunk]:
-        columns = {name: column for name, column in value["value"].todict(None, dict).items()}
+        columns = dict(value["value"].todict(None, dict).items())
         if self.settings.sequence:
             numbers = columns.pop(self.settings.sequence)
             self.counts["lost"] += max(int(numbers[0]) - self._next.get(stream, int(numbers[0])), 0)
