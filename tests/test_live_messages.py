@@ -101,6 +101,11 @@ def test_a_stream_or_a_column_that_the_model_does_not_know_is_counted():
     assert read(b'{"stream": "K01", "colour": 1}') == ([], {"received": 1, "unknown": 1})
 
 
+def test_a_column_of_many_stations_needs_a_stream():
+    wanted = Wanted({"K01": ("amplitude",), "K02": ("amplitude",)})
+    assert read(b'{"amplitude": 1}', wanted) == ([], {"received": 1, "unknown": 1})
+
+
 def test_ten_thousand_mutated_messages_never_raise():
     rng = random.Random(0)
     good = [

@@ -71,7 +71,7 @@ def test_lines_of_json_hold_each_record_once(tmp_path):
     path = tmp_path / "new" / "log.jsonl"
     output = JsonLines(JsonLinesSettings(str(path), kinds=["alarm"]))
     output.write([record(1, note="grüße"), record(2, kind="event")])
-    output.write([record(3)])
+    output.write([record(3), record(3, kind="heartbeat")])
     assert [one["id"] for one in lines(path)] == [1, 3]
     assert lines(path)[0]["body"] == {"note": "grüße"}
 
@@ -143,14 +143,8 @@ def test_an_address_that_nobody_listens_to(receiver):
 
 
 def alarm(number, state, **body):
-    return Record(
-        number,
-        "alarm",
-        f"alarm{number}",
-        "K07",
-        NOW,
-        {"state": state, "kind": "event", "raised": NOW, **body},
-    )
+    body = {"key": f"alarm{number}", "state": state, "kind": "event", "raised": NOW, **body}
+    return Record(number, "alarm", f"alarm{number}:1", "K07", NOW, body)
 
 
 def test_alertmanager_hears_what_fires_and_what_is_over(receiver):

@@ -84,7 +84,7 @@ def test_a_replay_says_what_it_found_and_keeps_it(tmp_path, run, run_coad):
 
 
 CHILD = (
-    "import coad.live.watcher as watcher; watcher._SNAPSHOT_BYTES = 20_000; "
+    "import coad.live.watcher as watcher; watcher.SNAPSHOT_BYTES = 20_000; "
     "from coad.__main__ import main; main()"
 )
 

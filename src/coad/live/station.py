@@ -114,6 +114,9 @@ class Station:
         flags = np.ones(len(rows), np.bool_) if self.triggering is None else self.triggering.flags(rows)
         rows.columns[TRIGGER] = flags
         rows = rows if self.kept is None else self.kept.then(rows)
+        if isinstance(self.layout.window, int) and len(rows) < self.layout.window:
+            self.kept = rows  # no window can be complete
+            return None
         columns = rows.columns
         if self.layout.time is not None:
             columns = {**columns, self.layout.time: rows.time.view("M8[ns]")}

@@ -32,7 +32,7 @@ _SECOND = 1_000_000_000
 #: A reader is behind when its oldest chunk has waited for so many seconds; scoring is then left out.
 _BEHIND = 2.0
 #: A snapshot of the engine is kept when the steps since the last one have this many bytes, or twice those of it.
-_SNAPSHOT_BYTES = 4_000_000
+SNAPSHOT_BYTES = 4_000_000
 _HOUR = 3600 * _SECOND
 
 
@@ -135,7 +135,7 @@ class Watcher:
         data, lines = to_bytes(entry), self.drift.add(step)
         self._since_snapshot += len(data)
         state = None
-        if snapshot or self._since_snapshot > max(_SNAPSHOT_BYTES, 2 * self._snapshot_bytes):
+        if snapshot or self._since_snapshot > max(SNAPSHOT_BYTES, 2 * self._snapshot_bytes):
             state = {"engine": self.engine.state(), "drift": self.drift.state()}
             self._since_snapshot, self._snapshot_bytes = 0, len(to_bytes(state))
         pause = 0.1

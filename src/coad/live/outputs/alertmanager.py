@@ -45,7 +45,7 @@ class Alertmanager:
     def write(self, records: Sequence[Record]) -> None:
         """Send what has changed, and once a minute everything that still fires."""
         now = datetime.now(UTC)
-        changed = {one.key: one for one in records if one.kind == "alarm"}
+        changed = {str(one.body["key"]): one for one in records if one.kind == "alarm"}
         repeat = now.timestamp() - self._said >= _REPEAT_SECONDS
         alerts = [
             self._alert(one, now) for one in ({**self._firing, **changed} if repeat else changed).values()
@@ -70,11 +70,11 @@ class Alertmanager:
                 **self.settings.labels,
                 "alertname": f"coad_{body.get('kind', 'event')}",
                 "station": record.station or "all",
-                "key": str(body.get("key", record.key)),
+                "key": str(body["key"]),
             },
             "annotations": {
                 name: str(body[name])
-                for name in ("state", "text", "events", "score", "person", "note")
+                for name in ("state", "text", "score", "person", "note")
                 if body.get(name) not in (None, "")
             },
             "startsAt": _rfc3339(start),

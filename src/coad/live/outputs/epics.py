@@ -73,10 +73,10 @@ class EpicsOutput:
         self._server.stop()
 
     def _alarm(self, record: Record) -> None:
-        row = dict(record.body)
-        self._alarms[record.key] = {
+        row = {**record.body, "events": len(record.body["events"])}
+        self._alarms[row["key"]] = {
             name: (row.get(name) or 0) if name in _NUMBERS else str(row.get(name) or "") for name in _COLUMNS
-        } | {"station": record.station, "key": record.key}
+        }
         self._alarms = {
             key: alarm for key, alarm in self._alarms.items() if alarm["state"] in (*_SEVERITY, "shelved")
         }

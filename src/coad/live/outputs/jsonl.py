@@ -24,7 +24,7 @@ class JsonLinesSettings:
     """Keys of ``[[output]]`` with ``kind = "jsonl"``."""
 
     path: str
-    kinds: list[str] = field(default_factory=list)  # none: all of them
+    kinds: list[str] = field(default_factory=list)  # none: all but heartbeats
 
 
 class JsonLines:

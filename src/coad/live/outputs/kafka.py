@@ -20,7 +20,7 @@ class KafkaOutputSettings:
 
     topic: str
     brokers: str = "127.0.0.1:9092"
-    kinds: list[str] = field(default_factory=list)  # none: all of them
+    kinds: list[str] = field(default_factory=list)  # none: all but heartbeats
     timeout_s: float = 10.0
     client: dict[str, str] = field(default_factory=dict)
 

@@ -19,7 +19,7 @@ class MqttOutputSettings(Broker):
     """Keys of ``[[output]]`` with ``kind = "mqtt"``."""
 
     topic: str = "coad"
-    kinds: list[str] = field(default_factory=list)  # none: all of them
+    kinds: list[str] = field(default_factory=list)  # none: all but heartbeats
     timeout_s: float = 10.0
 
 

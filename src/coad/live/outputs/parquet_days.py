@@ -41,7 +41,7 @@ class ParquetDaysSettings:
     """Keys of ``[[output]]`` with ``kind = "parquet"``."""
 
     folder: str
-    kinds: list[str] = field(default_factory=list)  # none: all of them
+    kinds: list[str] = field(default_factory=list)  # none: all but heartbeats
     keep_days: int = 400  # a little more than a year
 
 

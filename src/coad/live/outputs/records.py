@@ -11,12 +11,12 @@ __all__ = ["as_json", "chosen"]
 
 
 def chosen(records: Iterable[Record], kinds: Sequence[str]) -> list[Record]:
-    """The records of these kinds; all of them where none is named.
+    """The records of these kinds; where none is named, all but the heartbeats, which no log needs.
 
     >>> [one.id for one in chosen([Record(1, "event", "a", "K01", 0), Record(2, "alarm", "b", "K01", 0)], ["alarm"])]
     [2]
     """
-    return [one for one in records if not kinds or one.kind in kinds]
+    return [one for one in records if (one.kind in kinds if kinds else one.kind != "heartbeat")]
 
 
 def as_json(record: Record) -> str:

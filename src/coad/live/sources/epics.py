@@ -119,7 +119,7 @@ class EpicsSource(QueuedSource):
         return make_chunks(self.wanted, self.counts, times, {column: [reading]}, stream=stream)
 
     def _table(self, stream: str, value: p4p.Value) -> list[Chunk]:
-        columns = dict(value["value"].todict(None, dict).items())
+        columns = value["value"].todict(None, dict)
         if self.settings.sequence:
             numbers = columns.pop(self.settings.sequence)
             self.counts["lost"] += max(int(numbers[0]) - self._next.get(stream, int(numbers[0])), 0)

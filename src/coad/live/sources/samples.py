@@ -45,7 +45,7 @@ def make_chunks(
     columns
         Values of each column, as long as ``time``; others are counted as malformed.
     stream
-        Whose samples these are; None gives them to every stream that has such columns.
+        Whose samples these are; None gives each column to the one stream that has it.
 
     Returns
     -------
@@ -57,7 +57,10 @@ def make_chunks(
     ([1000000000, 2000000000], [5.0, nan], {})
     """
     streams = wanted.columns if stream is None else [stream] if stream in wanted.columns else []
-    chosen = [(name, [c for c in wanted.columns[name] if c in columns]) for name in streams]
+    owners = Counter(column for name in streams for column in wanted.columns[name])
+    chosen = [
+        (name, [c for c in wanted.columns[name] if c in columns and owners[c] == 1]) for name in streams
+    ]
     chosen = [(name, known) for name, known in chosen if known]
     if not chosen:
         counts["unknown"] += 1
