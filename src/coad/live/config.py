@@ -10,6 +10,7 @@ from typing import Any, Literal
 from coad.data.layout import Layout
 from coad.exceptions import CoadError, InputError
 from coad.live.alarms import AlarmSettings
+from coad.live.drift import DriftSettings
 from coad.live.engine import Engine, EngineSettings
 from coad.live.model import LiveModel
 from coad.live.protocols import OUTPUTS, SOURCES, Output, Source, Wanted, adapter
@@ -109,6 +110,7 @@ class WatchConfig:
     gates: tuple[Gate, ...]
     trigger: Trigger | None
     alarms: AlarmSettings
+    drift: DriftSettings
     store: StoreSection
     page: PageSection
     outputs: tuple[tuple[str, type, Any], ...]
@@ -146,6 +148,7 @@ class WatchConfig:
             tuple(file.sections("gate", Gate)),
             trigger,
             file.section("alarms", AlarmSettings),
+            file.section("drift", DriftSettings),
             file.section("store", StoreSection) if replay is None else StoreSection("replay.db"),
             file.section("page", PageSection) if replay is None else PageSection(),
             tuple(outputs),
@@ -160,6 +163,7 @@ class WatchConfig:
         return EngineSettings(
             names, time.lateness, time.stale, time.jump, time.align, time.tolerance, stations.witness_context,
             self.gates, self.trigger, stations.system_above, stations.margin, stations.settle,
+            self.drift.every > 0,
         )  # fmt: skip
 
     def models(self, folder: Path) -> dict[str, LiveModel]:
@@ -179,7 +183,10 @@ class WatchConfig:
     def engine(self, folder: Path) -> Engine:
         """A fresh engine with the models of a folder."""
         models = self.models(folder)
-        return Engine(models, self.engine_settings(next(iter(models.values()))))
+        shadow = None
+        if self.model.shadow:
+            shadow = LiveModel.read(Path(self.model.shadow), self.model.layout(), self.model.missing)
+        return Engine(models, self.engine_settings(next(iter(models.values()))), shadow)
 
     def open_source(self, wanted: Wanted) -> Source:
         """The source; it may connect only when it is read."""

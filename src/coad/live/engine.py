@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from coad._typing import BoolArray
 from coad.data.times import parse_duration
 from coad.exceptions import InputError
 from coad.live.batching import score_together
@@ -59,6 +60,8 @@ class EngineSettings:
         Which pairs are refused, and which are worth scoring.
     most, margin, settle
         For several stations: see :class:`coad.live.grouping.Grouping`.
+    with_inputs
+        Whether scored rows come with the mean of each column, to watch for drift.
     """
 
     stations: tuple[str, ...] = ()
@@ -73,6 +76,7 @@ class EngineSettings:
     most: int = 3
     margin: float = 0.1
     settle: int = _SECOND
+    with_inputs: bool = False
 
 
 class Engine:
@@ -84,10 +88,15 @@ class Engine:
         The model of every station, or a mapping of station to model.
     settings
         See :class:`EngineSettings`.
+    shadow
+        A second model, whose flags are noted beside those of the first; it needs the same columns and windows.
     """
 
     def __init__(
-        self, model: LiveModel | dict[str, LiveModel], settings: EngineSettings | None = None
+        self,
+        model: LiveModel | dict[str, LiveModel],
+        settings: EngineSettings | None = None,
+        shadow: LiveModel | None = None,
     ) -> None:
         settings = EngineSettings() if settings is None else settings
         self.settings = settings
@@ -97,6 +106,11 @@ class Engine:
         if missing:
             raise InputError(f"there is no model for the station {missing[0]!r}")
         first = self.models[names[0]]
+        self.shadow = shadow
+        if shadow is not None and shadow.build_layout != first.build_layout:
+            raise InputError(
+                "the shadow model must have the columns, contexts and windows of the first model"
+            )
         self.counts: Counter[str] = Counter()
         self.by_station: dict[str, Counter[str]] = {name: Counter() for name in names}
         self.witness: Witness | None = None
@@ -264,15 +278,25 @@ class Engine:
         # One call for all stations that share a model: a call costs far more than a row.
         for model in {id(one.station.model): one.station.model for one in kept}.values():
             parts = [one for one in kept if one.station.model is model]
-            for part, scores in zip(parts, score_together(model, parts), strict=True):
+            second = [None] * len(parts) if self.shadow is None else score_together(self.shadow, parts)
+            for part, scores, other in zip(parts, score_together(model, parts), second, strict=True):
                 if scores is None:
                     continue
-                rows, found = part.station.scored(part, scores)
+                rows, found = part.station.scored(part, scores, with_inputs=self.settings.with_inputs)
+                if other is not None:
+                    rows = replace(rows, shadow=other.flag)
+                    self._count_shadow(rows.flag, other.flag)
                 self.counts["pairs"] += len(rows)
                 self.counts["flagged"] += int(rows.flag.sum())
                 scored.append(rows)
                 events += found
         return scored, events
+
+    def _count_shadow(self, flag: BoolArray, other: BoolArray) -> None:
+        self.counts["shadow: both flag"] += int((flag & other).sum())
+        self.counts["shadow: only the model flags"] += int((flag & ~other).sum())
+        self.counts["shadow: only the shadow flags"] += int((~flag & other).sum())
+        self.counts["shadow: neither flags"] += int((~flag & ~other).sum())
 
     def _result(self, scored: list[ScoredRows], events: list[Event]) -> Step:
         refusals = []

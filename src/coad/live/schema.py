@@ -29,5 +29,8 @@ CREATE TABLE IF NOT EXISTS refusals (
 );
 CREATE INDEX IF NOT EXISTS refusals_by_start ON refusals (start);
 CREATE TABLE IF NOT EXISTS drift (name TEXT PRIMARY KEY, body TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS differences (
+    station TEXT NOT NULL, time INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (station, time)
+);
 CREATE TABLE IF NOT EXISTS outputs (name TEXT PRIMARY KEY, last_id INTEGER NOT NULL, error TEXT NOT NULL DEFAULT '');
 """

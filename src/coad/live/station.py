@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coad._typing import BoolArray, IntArray
+from coad._typing import BoolArray, FloatArray, IntArray
 from coad.core.assessment import RowScores
 from coad.core.runs import seconds
 from coad.data.build import build_pairs
@@ -113,6 +114,9 @@ class Station:
         flags = np.ones(len(rows), np.bool_) if self.triggering is None else self.triggering.flags(rows)
         rows.columns[TRIGGER] = flags
         rows = rows if self.kept is None else self.kept.then(rows)
+        if isinstance(self.layout.window, int) and len(rows) < self.layout.window:
+            self.kept = rows  # no window can be complete
+            return None
         columns = rows.columns
         if self.layout.time is not None:
             columns = {**columns, self.layout.time: rows.time.view("M8[ns]")}
@@ -134,12 +138,18 @@ class Station:
         )
         return self._through_gates(done, codes)
 
-    def scored(self, ready: Ready, scores: RowScores) -> tuple[ScoredRows, list[Event]]:
+    def scored(
+        self, ready: Ready, scores: RowScores, *, with_inputs: bool = False
+    ) -> tuple[ScoredRows, list[Event]]:
         """The scored pairs and the events that they belong to."""
         pairs = ready.pairs
+        inputs = None
+        if with_inputs:
+            sides = ((self.model.layout.s, pairs.s), (self.model.layout.q, pairs.q))
+            inputs = {name: _mean(x, k) for names, x in sides for k, name in enumerate(names)}
         rows = ScoredRows(
             self.name, ready.time, ready.first, ready.last, scores.p_s, scores.p_q, scores.score, scores.flag,
-            scores.mode, pairs.context,
+            scores.mode, pairs.context, inputs,
         )  # fmt: skip
         place = seconds(ready.time.view("M8[ns]")) if pairs.time is not None else ready.first.astype(float)
         return rows, self.runs.add(rows, place, pairs.group)
@@ -150,6 +160,12 @@ class Station:
                 self.refused.add("gate", self.gating.gates[code - 1].text, ready.time[codes == code])
             ready = ready.take(codes == 0)
         return ready
+
+
+def _mean(x: NDArray[Any], column: int) -> FloatArray:
+    """The mean over the samples of one column of each pair."""
+    values = x[:, column] if x.ndim > 1 else x
+    return np.asarray(values.reshape(len(x), -1).mean(axis=1), dtype=np.float64)
 
 
 def complete_rows(

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from coad.data.model_files import to_json
 from coad.exceptions import FileError, InputError
 from coad.live.alarms import CLEARED, Alarm, AlarmSettings, act, on_event, on_time, open_for
@@ -20,7 +22,7 @@ from coad.live.packing import from_bytes, to_bytes
 from coad.live.protocols import Record
 from coad.live.reading import Action
 from coad.live.schema import TABLES, VERSION
-from coad.live.values import Event, Step
+from coad.live.values import Event, ScoredRows, Step, event_key
 
 __all__ = ["Saved", "Store"]
 
@@ -108,6 +110,8 @@ class Store:
                 self._refusal(db, asdict(refusal), refusal.key)
             for event in step.events:
                 self._event(db, event)
+            for rows in step.scored:
+                self._differences(db, rows)
             for line in drift:
                 self._drift(db, line)
             if step.watermark is not None:
@@ -131,6 +135,7 @@ class Store:
             db.execute("DELETE FROM journal WHERE time < ?", (time,))
             db.execute("DELETE FROM events WHERE start < ? AND state = 'closed'", (time,))
             db.execute("DELETE FROM refusals WHERE start < ?", (time,))
+            db.execute("DELETE FROM differences WHERE time < ?", (time,))
             db.execute("DELETE FROM alarms WHERE ended < ? AND state = ?", (time, CLEARED))
 
     def position(self) -> Any:
@@ -179,6 +184,10 @@ class Store:
             Record(number, kind, key, station, time, json.loads(body))
             for number, kind, key, station, time, body in rows
         ]
+
+    def differences(self, limit: int = 500) -> list[dict[str, Any]]:
+        """Pairs that the model and its shadow judge differently, newest first."""
+        return self._bodies("SELECT body FROM differences ORDER BY time DESC LIMIT ?", limit)
 
     def precision(self) -> tuple[int, int]:
         """How many alarms people confirmed, and how many they judged."""
@@ -324,9 +333,32 @@ class Store:
         self._record(db, "refusal", key, body["station"], body["start"], body)
 
     def _drift(self, db: sqlite3.Connection, line: Mapping[str, Any]) -> None:
-        name = "\x1f".join(str(line.get(part, "")) for part in ("station", "name", "context"))
+        name = "\x1f".join(str(line[part]) for part in ("station", "context", "name"))
+        old = db.execute("SELECT body FROM drift WHERE name = ?", (name,)).fetchone()
         db.execute("INSERT OR REPLACE INTO drift VALUES (?, ?)", (name, _text(line)))
-        self._record(db, "drift", f"{name}:{line['time']}", str(line.get("station", "")), line["time"], line)
+        before = None if old is None else json.loads(old[0])["state"]
+        if before != line["state"]:
+            self._record(db, "drift", f"{name}:{line['time']}", line["station"], line["time"], line)
+        if line["name"] == "" and (line["state"] == "drifting" or before == "drifting"):
+            start, state = line["since"], "open" if line["state"] == "drifting" else "closed"
+            key = event_key("drift", f"{line['station']} {line['context']}", start)
+            event = Event(
+                key, line["station"], start, line["time"], start, line["n"], 0.0, 0.0, 0.0, state,  # type: ignore[arg-type]
+                numbers={"text": line["text"]},
+            )  # fmt: skip
+            self._alarm_of(db, event, "drift")
+
+    def _differences(self, db: sqlite3.Connection, rows: ScoredRows) -> None:
+        if rows.shadow is None:
+            return
+        for k in np.flatnonzero(rows.shadow != rows.flag).tolist():
+            who = "model" if rows.flag[k] else "shadow"
+            body = {"station": rows.station, "time": int(rows.time[k]), "flagged_by": who,
+                    "p_s": float(rows.p_s[k]), "p_q": float(rows.p_q[k]), "score": float(rows.score[k])}  # fmt: skip
+            db.execute(
+                "INSERT OR REPLACE INTO differences VALUES (?, ?, ?)",
+                (rows.station, body["time"], _text(body)),
+            )
 
     def _record(
         self, db: sqlite3.Connection, kind: str, key: str, station: str, time: int, body: Mapping[str, Any]

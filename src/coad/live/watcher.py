@@ -16,6 +16,7 @@ from typing import Any
 from coad.exceptions import CoadError
 from coad.live.config import WatchConfig
 from coad.live.delivery import Delivery
+from coad.live.drift import Drift
 from coad.live.engine import Engine
 from coad.live.intake import Intake
 from coad.live.packing import chunk_from_plain, chunk_to_plain, to_bytes
@@ -31,7 +32,7 @@ _SECOND = 1_000_000_000
 #: A reader is behind when its oldest chunk has waited for so many seconds; scoring is then left out.
 _BEHIND = 2.0
 #: A snapshot of the engine is kept when the steps since the last one have this many bytes, or twice those of it.
-_SNAPSHOT_BYTES = 4_000_000
+SNAPSHOT_BYTES = 4_000_000
 _HOUR = 3600 * _SECOND
 
 
@@ -49,6 +50,7 @@ class Watcher:
     def __init__(self, folder: Path, config: WatchConfig) -> None:
         self.folder, self.config = Path(folder), config
         self.engine = config.engine(self.folder)
+        self.drift = Drift(config.drift)
         self.source = config.open_source(self.engine.wanted())
         self.replaying = isinstance(self.source, Replay)
         self.store = Store(self.folder / config.store.file, config.alarms)
@@ -130,11 +132,11 @@ class Watcher:
         self, step: Step, entry: dict[str, Any], *, position: Any = None, snapshot: bool = False
     ) -> None:
         """Commit a step; a full disk is waited for, and nothing is read meanwhile."""
-        data = to_bytes(entry)
+        data, lines = to_bytes(entry), self.drift.add(step)
         self._since_snapshot += len(data)
         state = None
-        if snapshot or self._since_snapshot > max(_SNAPSHOT_BYTES, 2 * self._snapshot_bytes):
-            state = self.engine.state()
+        if snapshot or self._since_snapshot > max(SNAPSHOT_BYTES, 2 * self._snapshot_bytes):
+            state = {"engine": self.engine.state(), "drift": self.drift.state()}
             self._since_snapshot, self._snapshot_bytes = 0, len(to_bytes(state))
         pause = 0.1
         while True:
@@ -143,7 +145,8 @@ class Watcher:
                     step,
                     data,
                     position=position,
-                    counts=self._counts(),
+                    counts=dict(self.engine.counts),
+                    drift=lines,
                     snapshot=state,
                     fingerprint=self.fingerprint,
                 )
@@ -165,24 +168,24 @@ class Watcher:
         """Bring the engine to where the last process was."""
         state, entries = self.store.restart(self.fingerprint)
         if state is not None:
-            self.engine.restore(state)
+            self.engine.restore(state["engine"])
+            self.drift.restore(state["drift"])
         for entry in entries:
+            step = Step()
             if entry["op"] == "push":
-                self.engine.push(
-                    [chunk_from_plain(one) for one in entry["chunks"]], overloaded=entry["overloaded"]
-                )
+                chunks = [chunk_from_plain(one) for one in entry["chunks"]]
+                step = self.engine.push(chunks, overloaded=entry["overloaded"])
             elif entry["op"] == "advance":
-                self.engine.advance(entry["now"])
+                step = self.engine.advance(entry["now"])
+            self.drift.add(step)
 
     @property
     def fingerprint(self) -> str:
         """Changes with the models and with the settings of the engine: the state of another is of no use."""
         models = {name: model.digest for name, model in self.engine.models.items()}
-        text = json.dumps([models, asdict(self.engine.settings)], sort_keys=True, default=str)
+        parts = [models, asdict(self.engine.settings), asdict(self.config.drift)]
+        text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
-
-    def _counts(self) -> dict[str, int]:
-        return dict(self.engine.counts)
 
     def _stamp(self) -> tuple[int, int] | None:
         try:
@@ -213,7 +216,7 @@ class Watcher:
             fresh.models[name].layout == self.engine.models[name].layout for name in fresh.models
         ):
             fresh.restore(self.engine.state())
-        self.engine = fresh
+        self.engine, self.drift = fresh, Drift(self.config.drift)
         self.status.saw([], step)
         self._keep(step, {"op": "model"}, snapshot=True)
         _LOG.info("a new model was loaded from %s", self.folder)
