@@ -246,7 +246,7 @@ class Engine:
             if len(rows):
                 both = (*signals, *station.model.layout.q)
                 rows = station.numbered(rows, both)
-            return [one] if (one := station.ready(rows)) is not None and len(one.pairs) else []
+            return station.pairs(rows)
         if len(rows):
             rows = station.numbered(rows, signals, "s:")
         rows = station.waiting.then(rows)
@@ -256,7 +256,7 @@ class Engine:
         station.waiting = done.waiting
         if len(done.unmatched):
             station.refused.add("stale", "no row of the witness near", done.unmatched.time)
-        return [one] if (one := station.ready(done.rows)) is not None and len(one.pairs) else []
+        return station.pairs(done.rows)
 
     def _score(self, ready: list[Ready], overloaded: bool) -> tuple[list[ScoredRows], list[Event]]:
         kept = []

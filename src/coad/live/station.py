@@ -16,6 +16,7 @@ from coad.data.layout import Layout
 from coad.data.missing import handle_missing
 from coad.data.pairs import Pairs
 from coad.data.stream import next_window
+from coad.exceptions import CoadError
 from coad.live.model import LiveModel
 from coad.live.ordering import Ordering, Rows
 from coad.live.refusals import Refusals
@@ -106,13 +107,26 @@ class Station:
             self.refused.add("missing value", "a value is missing", rows.time[~kept])
         return whole
 
-    def ready(self, rows: Rows) -> Ready | None:
-        """The pairs that these rows complete, without those that a gate refuses."""
+    def pairs(self, rows: Rows) -> list[Ready]:
+        """The pairs that these rows complete, if any, without those that a gate refuses.
+
+        Rows that no pair can be made of are refused, whatever is wrong with them.
+        """
         if not len(rows):
-            return None
-        rows.columns[GATE] = np.zeros(len(rows), np.int64) if self.gating is None else self.gating.codes(rows)
-        flags = np.ones(len(rows), np.bool_) if self.triggering is None else self.triggering.flags(rows)
-        rows.columns[TRIGGER] = flags
+            return []
+        try:
+            found = self._ready(rows)
+        except CoadError as error:
+            self.kept, self.offset = None, 0
+            self.refused.add("error", f"no pairs can be made of them: {error}", rows.time)
+            return []
+        return [found] if found is not None and len(found.pairs) else []
+
+    def _ready(self, rows: Rows) -> Ready | None:
+        if self.gating is not None:
+            rows.columns[GATE] = self.gating.codes(rows)
+        if self.triggering is not None:
+            rows.columns[TRIGGER] = self.triggering.flags(rows)
         rows = rows if self.kept is None else self.kept.then(rows)
         if isinstance(self.layout.window, int) and len(rows) < self.layout.window:
             self.kept = rows  # no window can be complete
@@ -125,18 +139,20 @@ class Station:
             | (np.diff(columns[SEGMENT], prepend=columns[SEGMENT][:1]) != 0)
         )
         built = build_pairs(columns, self.layout, broken=broken, offset=self.offset)
-        codes, wanted = columns[GATE][built.last], columns[TRIGGER][built.last]
         if self.layout.window is not None:
             start, self.offset = next_window(built, self.layout, self.offset)
             self.kept = rows.take(np.arange(start, len(rows)))
-            if built.pairs.windows is not None and len(built.pairs):
-                codes = built.pairs.windows.largest(columns[GATE])
-                wanted = built.pairs.windows.any(columns[TRIGGER])
-        number: IntArray = columns[ROW]
+
+        def largest(name: str) -> NDArray[Any]:
+            windows = built.pairs.windows
+            return columns[name][built.last] if windows is None else windows.largest(columns[name])
+
+        number, n = columns[ROW], len(built.pairs)
+        wanted = np.ones(n, np.bool_) if self.triggering is None or not n else largest(TRIGGER)
         done = Ready(
             self, built.pairs, rows.time[built.last], number[built.first], number[built.last], wanted
         )
-        return self._through_gates(done, codes)
+        return self._through_gates(done, largest(GATE)) if self.gating is not None and n else done
 
     def scored(
         self, ready: Ready, scores: RowScores, *, with_inputs: bool = False
@@ -155,7 +171,8 @@ class Station:
         return rows, self.runs.add(rows, place, pairs.group)
 
     def _through_gates(self, ready: Ready, codes: IntArray) -> Ready:
-        if self.gating is not None and codes.any():
+        assert self.gating is not None
+        if codes.any():
             for code in np.unique(codes[codes > 0]).tolist():
                 self.refused.add("gate", self.gating.gates[code - 1].text, ready.time[codes == code])
             ready = ready.take(codes == 0)
@@ -178,7 +195,8 @@ def complete_rows(
     keep = np.ones(n, np.bool_) if report is None else report.keep
     inputs = {name: columns[name] for name in signals}
     if model.layout.missing == "mean":
-        means = {name: model.recipe.means[prefix + name] for name in signals}
+        known = model.recipe.means  # of two files, with the prefix of the input
+        means = {name: known.get(prefix + name, known.get(name)) for name in signals}
         filled, _ = handle_missing(inputs, "mean", means=means)
         columns = {**columns, **filled}
     else:
