@@ -214,9 +214,11 @@ function showRefusals() {
 }
 
 function showDrift() {
-  const rows = state.drift.map((one) => [called(one.station), one.name + (one.context ? ` (${one.context})` : ""),
-    one.psi?.toFixed(3) ?? "–", one.state === "drift" ? { text: one.text || one.state } : one.text || one.state]);
-  table(byId("drift"), ["station", "what", "PSI", "says"], rows, "Nothing to compare yet.");
+  // The line without a name sums up its station; those that drift come first.
+  const lines = [...state.drift].sort((a, b) => (b.state === "drifting") - (a.state === "drifting") || b.psi - a.psi);
+  const rows = lines.slice(0, 60).map((one) => [called(one.station), (one.name || "in all") + (one.context ? ` (${one.context})` : ""),
+    one.psi?.toFixed(3) ?? "–", one.state === "drifting" ? { text: one.text || one.state } : one.state]);
+  table(byId("drift"), ["station", "what", "PSI", "says"], rows, "Nothing to compare: [drift] is not set, or its reference is not full yet.");
 }
 
 function showHealth(now) {
