@@ -361,3 +361,56 @@ def test_ctrl_c_ends_cleanly(tmp_path, run):
     assert one.wait(60) == 0
     assert one.stderr.read() == b""
     assert 0 < everything(run / "watch.db")[-1]["samples"] < 5000
+
+
+def test_a_watch_that_cannot_keep_up_leaves_out_scoring_and_says_how_many(watching, monkeypatch):
+    monkeypatch.setattr("coad.live.watcher.BEHIND", 0.05)
+    scored, slow = coad.CoincidenceThreshold.score_rows, threading.Event()
+
+    def slowly(self, s, q=None, context=None):
+        while not slow.is_set():
+            time.sleep(0.01)
+        return scored(self, s, q, context)
+
+    monkeypatch.setattr(coad.CoincidenceThreshold, "score_rows", slowly)
+    watcher = watching()
+    Fed.feed += [chunk(0), *(chunk(k, odd=(5,)) for k in range(20, 100, 20))]
+    until(lambda: not Fed.feed)
+    time.sleep(0.2)  # the others wait while the first is scored
+    slow.set()
+    until(lambda: watcher.store.counters().get("samples") == 100)
+    counts = watcher.store.counters()
+    assert counts["overload"] >= 60
+    assert counts["overload"] + counts["pairs"] == 100
+    refused = [one for one in watcher.store.refusals() if one["reason"] == "overload"]
+    assert sum(one["n_pairs"] for one in refused) == counts["overload"]
+
+
+def test_a_changed_configuration_ends_what_was_open_and_keeps_the_alarms(watching, tmp_path, run):
+    first = watching()
+    Fed.feed.append(chunk(0, odd=(18, 19)))
+    until(lambda: [one["state"] for one in first.store.alarms()] == ["raised"])
+    first.store.act(first.store.alarms()[0]["key"], "shelve", "Ada", "later", START + 900 * SECOND)
+    first.stop()
+    until(lambda: first.snapshot()["status"] == "stopped")
+    text = '[source]\nkind = "fed_by_tests:Fed"\n[time]\nlateness = "1s"\n'
+    second = Watcher(run, WatchConfig.read(settings(tmp_path, text + MODEL)))
+    second.source.close()
+    (alarm,) = second.store.alarms()
+    assert (alarm["state"], alarm["person"], alarm["active"]) == ("shelved", "Ada", False)
+    assert second.store.events()[0]["state"] == "closed"
+    assert second.store.counters()["samples"] == 20
+
+
+def test_a_source_that_was_gone_before_a_restart_ends_its_alarm_when_it_returns(watching):
+    first = watching()
+    Fed.feed.append(chunk(0))
+    until(lambda: first.store.counters().get("samples") == 20)
+    Fed.up = False
+    until(lambda: first.store.alarms())
+    first.stop()
+    until(lambda: first.snapshot()["status"] == "stopped")
+    Fed.up = True
+    second = watching()
+    until(lambda: not second.store.alarms()[0]["active"])
+    assert len(second.store.alarms()) == 1

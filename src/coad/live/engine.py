@@ -34,7 +34,7 @@ _SECOND = 1_000_000_000
 WITNESS = "witness"
 #: What an engine remembers; the rest are settings.
 _STATE = (
-    "stations", "witness", "witness_samples", "witness_refused", "grouping", "watermark", "counts", "by_station",
+    "stations", "witness", "witness_samples", "witness_refused", "grouping", "watermark", "counts",
 )  # fmt: skip
 
 
@@ -112,7 +112,6 @@ class Engine:
                 "the shadow model must have the columns, contexts and windows of the first model"
             )
         self.counts: Counter[str] = Counter()
-        self.by_station: dict[str, Counter[str]] = {name: Counter() for name in names}
         self.witness: Witness | None = None
         self.witness_refused = Refusals(WITNESS, _SECOND)
         self.witness_samples: Ordering | None = None
@@ -300,22 +299,21 @@ class Engine:
 
     def _result(self, scored: list[ScoredRows], events: list[Event]) -> Step:
         refusals = []
-        for name, station in self.stations.items():
-            self._count_late(name, station.samples, station.refused)
+        for station in self.stations.values():
+            self._count_late(station.samples, station.refused)
             refusals += station.refused.take()
         if self.witness_samples is not None:
-            self._count_late(WITNESS, self.witness_samples, self.witness_refused)
+            self._count_late(self.witness_samples, self.witness_refused)
             refusals += self.witness_refused.take()
         mark = self.watermark if self.watermark > NEVER else None
         return Step(tuple(scored), tuple(refusals), tuple(events), mark)
 
-    def _count_late(self, name: str, samples: Ordering, refused: Refusals) -> None:
+    def _count_late(self, samples: Ordering, refused: Refusals) -> None:
         late = samples.take_late()
         if late is not None:
             refused.add("late", "samples came too late", np.array([late[0]]), late[2])
         for what, n in samples.counts.items():
             self.counts[what] += n
-            self.by_station.setdefault(name, Counter())[what] += n
         samples.counts.clear()
 
     def _fits(self, chunk: Chunk, samples: Ordering) -> bool:

@@ -36,6 +36,7 @@ class Intake:
         self._changed = threading.Condition()
         self._stop = self.ended = False
         self._waiting = 0  # samples
+        self.waited = 0.0  # for how many seconds the oldest chunk of the last step had waited
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._read, args=(position,), name="coad-source", daemon=True)
         self._thread.start()
@@ -47,7 +48,8 @@ class Intake:
                 self._changed.wait_for(lambda: self._ready() or self.ended, patience)
             if not self._ready() and not self.ended:
                 return []
-            taken = []
+            taken: list[Chunk] = []
+            self.waited = time.monotonic() - self._chunks[0][0] if self._chunks else 0.0
             while self._chunks:
                 taken.append(self._chunks.popleft()[1])
                 self._waiting -= len(taken[-1])
@@ -55,12 +57,6 @@ class Intake:
                     break
             self._changed.notify_all()
             return taken
-
-    @property
-    def lag(self) -> float:
-        """For how many seconds the oldest chunk has waited."""
-        with self._changed:
-            return time.monotonic() - self._chunks[0][0] if self._chunks else 0.0
 
     @property
     def done(self) -> bool:

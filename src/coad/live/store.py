@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from coad.data.model_files import to_json
 from coad.exceptions import FileError, InputError
 from coad.live.alarms import CLEARED, Alarm, AlarmSettings, act, on_event, on_time, open_for
+from coad.live.database import Database, as_text
 from coad.live.grouping import SYSTEM
 from coad.live.packing import from_bytes, to_bytes
-from coad.live.protocols import Record
 from coad.live.reading import Action
 from coad.live.schema import TABLES, VERSION
 from coad.live.values import Event, ScoredRows, Step, event_key
@@ -27,11 +24,9 @@ from coad.live.values import Event, ScoredRows, Step, event_key
 __all__ = ["Saved", "Store"]
 
 Saved = tuple[Any, list[Any]]
-#: How long a writer waits for another one, in seconds: pages and outputs write little.
-_PATIENCE = 30.0
 
 
-class Store:
+class Store(Database):
     """Events, alarms, refusals, counters, the reading position and the state of the engine.
 
     Each thread has a connection of its own. After ``kill -9`` the database is as after the last whole step.
@@ -41,7 +36,7 @@ class Store:
     path
         The file; made if it does not exist.
     alarms
-        Settings of the alarms.
+        Settings of the alarms; None: those that the watch wrote.
 
     >>> import tempfile
     >>> store = Store(Path(tempfile.mkdtemp()) / "watch.db")
@@ -50,9 +45,7 @@ class Store:
     """
 
     def __init__(self, path: str | Path, alarms: AlarmSettings | None = None) -> None:
-        self.path = Path(path)
-        self.alarm_settings = AlarmSettings() if alarms is None else alarms
-        self._own = threading.local()
+        super().__init__(path)
         try:
             with self._writing() as db:
                 for statement in TABLES.split(";"):  # executescript would end the transaction
@@ -61,6 +54,10 @@ class Store:
                 if found not in (None, VERSION):
                     raise FileError(f"{self.path} was written by another coad (format {found}); move it away")
                 self._put(db, version=VERSION)
+                if alarms is None:  # a page or a script: as the watch itself
+                    alarms = AlarmSettings(**(self._fact(db, "alarm settings") or {}))
+                self.alarm_settings = alarms
+                self._put(db, **{"alarm settings": asdict(alarms)})
         except sqlite3.DatabaseError as error:
             raise FileError(f"{self.path} cannot be used as the database of a watch: {error}") from error
 
@@ -119,11 +116,17 @@ class Store:
                 self._pass_time(db, step.watermark)
 
     def restart(self, fingerprint: str) -> Saved:
-        """The snapshot and the entries since, for an engine with the same settings; otherwise they are forgotten."""
+        """The snapshot and the entries since, for an engine with the same settings.
+
+        With other settings they are forgotten, and events that were open are over: nobody would end them.
+        """
         with self._writing() as db:
             if self._fact(db, "fingerprint") != fingerprint:
                 db.execute("DELETE FROM snapshot")
                 db.execute("DELETE FROM steps")
+                for (body,) in db.execute("SELECT body FROM events WHERE state = 'open'").fetchall():
+                    self._event(db, Event(**{**json.loads(body), "state": "closed"}))
+                self._end_alarms(db, "drift")
                 self._put(db, fingerprint=fingerprint)
             found = db.execute("SELECT state FROM snapshot").fetchone()
             entries = [from_bytes(one[0]) for one in db.execute("SELECT input FROM steps ORDER BY id")]
@@ -137,62 +140,6 @@ class Store:
             db.execute("DELETE FROM refusals WHERE start < ?", (time,))
             db.execute("DELETE FROM differences WHERE time < ?", (time,))
             db.execute("DELETE FROM alarms WHERE ended < ? AND state = ?", (time, CLEARED))
-
-    def position(self) -> Any:
-        """Where reading must go on; None at the beginning."""
-        return self._fact(self._db, "position")
-
-    def watermark(self) -> int | None:
-        """Up to which time samples were handled."""
-        found: int | None = self._fact(self._db, "watermark")
-        return found
-
-    def counters(self) -> dict[str, int]:
-        """Counters by name."""
-        return dict(self._fact(self._db, "counters") or {})
-
-    def alarms(self, state: str | None = None, limit: int = 500) -> list[dict[str, Any]]:
-        """Alarms, newest first."""
-        where, values = ("WHERE state = ?", (state,)) if state else ("", ())
-        return self._bodies(
-            f"SELECT body FROM alarms {where} ORDER BY raised DESC, key LIMIT ?", *values, limit
-        )
-
-    def events(self, since: int = 0, limit: int = 500) -> list[dict[str, Any]]:
-        """Events that start at ``since`` or later, newest first."""
-        return self._bodies(
-            "SELECT body FROM events WHERE start >= ? ORDER BY start DESC, key LIMIT ?", since, limit
-        )
-
-    def refusals(self, since: int = 0, limit: int = 500) -> list[dict[str, Any]]:
-        """Refusals that start at ``since`` or later, newest first."""
-        return self._bodies(
-            "SELECT body FROM refusals WHERE start >= ? ORDER BY start DESC, key LIMIT ?", since, limit
-        )
-
-    def drift(self) -> list[dict[str, Any]]:
-        """The last line for each station and input."""
-        return self._bodies("SELECT body FROM drift ORDER BY name")
-
-    def journal(self, since_id: int = 0, limit: int = 1000) -> list[Record]:
-        """Lines of the journal with a larger number, oldest first."""
-        rows = self._db.execute(
-            "SELECT id, kind, key, station, time, body FROM journal WHERE id > ? ORDER BY id LIMIT ?",
-            (since_id, limit),
-        )
-        return [
-            Record(number, kind, key, station, time, json.loads(body))
-            for number, kind, key, station, time, body in rows
-        ]
-
-    def differences(self, limit: int = 500) -> list[dict[str, Any]]:
-        """Pairs that the model and its shadow judge differently, newest first."""
-        return self._bodies("SELECT body FROM differences ORDER BY time DESC LIMIT ?", limit)
-
-    def precision(self) -> tuple[int, int]:
-        """How many alarms people confirmed, and how many they judged."""
-        marks = [one["verdict"] for one in self.alarms(limit=-1)]
-        return marks.count("confirmed"), marks.count("confirmed") + marks.count("false")
 
     def act(
         self, alarm_key: str, action: Action, person: str, note: str = "", until: int | None = None
@@ -208,11 +155,6 @@ class Store:
             self._alarm_changed(db, new, {**done, "at": datetime.now(UTC).isoformat(timespec="seconds")})
             return new
 
-    def sent(self, output: str) -> int:
-        """The number of the last line that an output has."""
-        found = self._db.execute("SELECT last_id FROM outputs WHERE name = ?", (output,)).fetchone()
-        return found[0] if found else 0
-
     def mark_sent(self, output: str, last_id: int) -> None:
         """Note the last line that an output has."""
         with self._writing() as db:
@@ -221,47 +163,15 @@ class Store:
                 (output, last_id, last_id),
             )
 
-    def last_id(self) -> int:
-        """The number of the last line of the journal."""
-        found = self._db.execute("SELECT max(id) FROM journal").fetchone()[0]
-        return int(found or 0)
-
     def signal(self, event: Event, kind: str) -> None:
         """Raise or end an alarm that is not of the engine: a source that is gone, drift."""
         with self._writing() as db:
             self._alarm_of(db, event, kind)
 
-    def close(self) -> None:
-        """Close the connection of this thread."""
-        if hasattr(self._own, "db"):
-            self._own.db.close()
-            del self._own.db
-
-    @property
-    def _db(self) -> sqlite3.Connection:
-        if not hasattr(self._own, "db"):
-            try:
-                db = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
-                db.execute("PRAGMA journal_mode = WAL")
-                # A power cut may cost the last steps, never a part of one: position and state go back with them.
-                db.execute("PRAGMA synchronous = NORMAL")
-            except sqlite3.Error as error:
-                raise FileError(f"{self.path} cannot be opened: {error}") from error
-            self._own.db = db
-        found: sqlite3.Connection = self._own.db
-        return found
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        db = self._db
-        db.execute("BEGIN IMMEDIATE")
-        try:
-            yield db
-            db.execute("COMMIT")
-        except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            raise
+    def end_alarms(self, kind: str) -> None:
+        """End what raised the alarms of a kind: nobody looks for it any more."""
+        with self._writing() as db:
+            self._end_alarms(db, kind)
 
     def _snapshot(self, db: sqlite3.Connection, state: Any) -> None:
         db.execute("DELETE FROM steps")
@@ -274,7 +184,7 @@ class Store:
             return  # it never changes again
         db.execute(
             "INSERT OR REPLACE INTO events VALUES (?, ?, ?, ?, ?)",
-            (event.key, event.station, event.start, event.state, _text(body)),
+            (event.key, event.station, event.start, event.state, as_text(body)),
         )
         if old is None:
             self._record(db, "event", f"{event.key}:open", event.station, event.start, body)
@@ -300,6 +210,11 @@ class Store:
                 self._alarm_changed(db, new, None if alarm is not None and alarm["n"] == new["n"] else {})
             alarm = new
 
+    def _end_alarms(self, db: sqlite3.Connection, kind: str) -> None:
+        for station, key in self.open_alarms(kind).items():
+            now = self._fact(db, "watermark") or 0
+            self._alarm_of(db, Event(key, station, now, now, now, 1, 0.0, 0.0, 0.0, "closed"), kind)
+
     def _pass_time(self, db: sqlite3.Connection, now: int) -> None:
         for (body,) in db.execute("SELECT body FROM alarms WHERE state != ?", (CLEARED,)).fetchall():
             alarm = json.loads(body)
@@ -317,7 +232,7 @@ class Store:
                 alarm["state"],
                 alarm["raised"],
                 alarm["end"],
-                _text(alarm),
+                as_text(alarm),
             ),
         )
         if done is not None:
@@ -328,14 +243,14 @@ class Store:
         body = {**body, "key": key}
         db.execute(
             "INSERT OR REPLACE INTO refusals VALUES (?, ?, ?, ?)",
-            (key, body["station"], body["start"], _text(body)),
+            (key, body["station"], body["start"], as_text(body)),
         )
         self._record(db, "refusal", key, body["station"], body["start"], body)
 
     def _drift(self, db: sqlite3.Connection, line: Mapping[str, Any]) -> None:
         name = "\x1f".join(str(line[part]) for part in ("station", "context", "name"))
         old = db.execute("SELECT body FROM drift WHERE name = ?", (name,)).fetchone()
-        db.execute("INSERT OR REPLACE INTO drift VALUES (?, ?)", (name, _text(line)))
+        db.execute("INSERT OR REPLACE INTO drift VALUES (?, ?)", (name, as_text(line)))
         before = None if old is None else json.loads(old[0])["state"]
         if before != line["state"]:
             self._record(db, "drift", f"{name}:{line['time']}", line["station"], line["time"], line)
@@ -357,7 +272,7 @@ class Store:
                     "p_s": float(rows.p_s[k]), "p_q": float(rows.p_q[k]), "score": float(rows.score[k])}  # fmt: skip
             db.execute(
                 "INSERT OR REPLACE INTO differences VALUES (?, ?, ?)",
-                (rows.station, body["time"], _text(body)),
+                (rows.station, body["time"], as_text(body)),
             )
 
     def _record(
@@ -365,26 +280,9 @@ class Store:
     ) -> None:
         db.execute(
             "INSERT OR IGNORE INTO journal (kind, key, station, time, body) VALUES (?, ?, ?, ?, ?)",
-            (kind, key, station, time, _text(body)),
+            (kind, key, station, time, as_text(body)),
         )
 
     def _alarm(self, db: sqlite3.Connection, key: str) -> Alarm | None:
         found = db.execute("SELECT body FROM alarms WHERE key = ?", (key,)).fetchone()
         return None if found is None else json.loads(found[0])
-
-    def _fact(self, db: sqlite3.Connection, name: str) -> Any:
-        found = db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        return None if found is None else json.loads(found[0])
-
-    def _put(self, db: sqlite3.Connection, **facts: Any) -> None:
-        db.executemany(
-            "INSERT OR REPLACE INTO facts VALUES (?, ?)", [(k, _text(v)) for k, v in facts.items()]
-        )
-
-    def _bodies(self, query: str, *values: Any) -> list[dict[str, Any]]:
-        with closing(self._db.execute(query, values)) as rows:
-            return [json.loads(one[0]) for one in rows]
-
-
-def _text(value: Any) -> str:
-    return json.dumps(to_json(value), ensure_ascii=False, allow_nan=False)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from coad.exceptions import CoadError
 from coad.live.config import WatchConfig
@@ -30,7 +30,7 @@ __all__ = ["Watcher"]
 _LOG = logging.getLogger("coad.live")
 _SECOND = 1_000_000_000
 #: A reader is behind when its oldest chunk has waited for so many seconds; scoring is then left out.
-_BEHIND = 2.0
+BEHIND = 2.0
 #: A snapshot of the engine is kept when the steps since the last one have this many bytes, or twice those of it.
 SNAPSHOT_BYTES = 4_000_000
 _HOUR = 3600 * _SECOND
@@ -59,7 +59,7 @@ class Watcher:
         self._seen = self._stamp()
         self._since_snapshot = self._snapshot_bytes = 0
         self._arrived = time.monotonic()  # when the newest sample came
-        self._gone: dict[str, int] = {}  # streams that cannot be reached, and since when
+        self._gone = self.store.open_alarms("source")  # streams that cannot be reached, and the keys of that
         self._pruned = 0
         self._resume()
         self.deliveries = [Delivery(output, self.store) for output in config.open_outputs()]
@@ -74,7 +74,7 @@ class Watcher:
             while not self._stop.is_set():
                 chunks = intake.take()
                 if chunks:
-                    self._take(chunks, overloaded=not self.replaying and intake.lag > _BEHIND)
+                    self._take(chunks, overloaded=not self.replaying and intake.waited > BEHIND)
                 if intake.done:
                     break
                 if not self.replaying and time.monotonic() - ticked >= (0.2 if not chunks else 1.0):
@@ -217,6 +217,7 @@ class Watcher:
         ):
             fresh.restore(self.engine.state())
         self.engine, self.drift = fresh, Drift(self.config.drift)
+        self.store.end_alarms("drift")
         self.status.saw([], step)
         self._keep(step, {"op": "model"}, snapshot=True)
         _LOG.info("a new model was loaded from %s", self.folder)
@@ -224,17 +225,16 @@ class Watcher:
     def _note_connections(self, now: int) -> None:
         """An alarm of its own kind for a stream that cannot be reached, which says nothing about anomalies."""
         for stream, up in self.source.connected().items():
-            since = self._gone.get(stream)
-            if up == (since is None):
+            key = self._gone.get(stream)
+            if up == (key is None):
                 continue
-            since = now if since is None else since
-            key = event_key("source", stream, since)
+            key = event_key("source", stream, now) if key is None else key
             text = {"text": f"{stream or 'the input'} cannot be reached"}
-            event = Event(
-                key, stream, since, now, since, 1, 0.0, 0.0, 0.0, "closed" if up else "open", numbers=text
+            state: Literal["open", "closed"] = "closed" if up else "open"
+            self.store.signal(
+                Event(key, stream, now, now, now, 1, 0.0, 0.0, 0.0, state, numbers=text), "source"
             )
-            self.store.signal(event, "source")
             if up:
                 del self._gone[stream]
             else:
-                self._gone[stream] = since
+                self._gone[stream] = key
