@@ -77,8 +77,8 @@ function showNow() {
   number("n-unheard", unheard, unheard > 0);
   number("n-flagged", (count.flagged ?? 0).toLocaleString("en"));
   byId("n-flagged-text").textContent = `of ${(count.pairs ?? 0).toLocaleString("en")} pairs flagged`;
-  const refused = Object.entries(count).filter(([name]) => name.startsWith("refused ") || name === "overload");
-  number("n-refused", refused.reduce((sum, [, n]) => sum + n, 0).toLocaleString("en"));
+  number("n-refused", state.refusals.reduce((sum, one) => sum + one.n_pairs, 0).toLocaleString("en"));
+  byId("n-refused-text").textContent = state.refusals.length < 100 ? "pairs not scored" : "pairs not scored of late"; // the last 100 stretches
   number("n-confirmed", now.marked ? `${now.confirmed} of ${now.marked}` : "–");
   document.title = waiting ? `(${waiting}) coad watch` : "coad watch";
   showHealth(now);
