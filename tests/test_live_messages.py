@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
+import re
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from coad.exceptions import InputError
+from coad.live.config import WatchConfig
 from coad.live.protocols import Wanted
 from coad.live.sources.files import GrowingFiles, GrowingFilesSettings
 from coad.live.sources.messages import read_message
@@ -268,3 +272,32 @@ def test_no_position_is_ahead_of_the_samples_that_were_handed_over(tmp_path):
 def test_a_path_with_two_streams_is_refused(tmp_path):
     with pytest.raises(InputError, match="at most once"):
         follow("{stream}/{stream}.csv").__next__()
+
+
+def test_the_source_in_the_docs_runs_in_a_watch(tmp_path, monkeypatch):
+    text = (Path(__file__).parent.parent / "docs" / "live-sources.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "my_source.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    config = tmp_path / "watch.toml"
+    config.write_text('[source]\nkind = "my_source:Waves"\npause_s = 0.001\n')
+    source = WatchConfig.read(config).open_source(TABLE)
+    chunks = list(itertools.islice(source.chunks(), 3))
+    source.close()
+    assert [sorted(chunk.columns) for chunk in chunks] == [["a", "b"]] * 3
+    assert source.connected() == {"": True}
+
+
+def test_the_settings_in_the_docs_are_right(tmp_path):
+    """Every block of TOML on the pages of a watch can be read."""
+    docs = Path(__file__).parent.parent / "docs"
+    blocks = [
+        block
+        for name in ("live-sources.md", "live-page.md")
+        for block in re.findall(r"```toml\n(.*?)```", (docs / name).read_text(encoding="utf-8"), re.DOTALL)
+    ]
+    assert len(blocks) == 6
+    config = tmp_path / "watch.toml"
+    for block in blocks:
+        config.write_text(block if "[source]" in block else f'[source]\nkind = "files"\npath = "x"\n{block}')
+        WatchConfig.read(config)

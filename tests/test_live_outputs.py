@@ -13,11 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from coad.exceptions import InputError
+from coad.live.delivery import Delivery
 from coad.live.outputs.alertmanager import Alertmanager, AlertmanagerSettings
 from coad.live.outputs.jsonl import JsonLines, JsonLinesSettings
 from coad.live.outputs.parquet_days import ParquetDays, ParquetDaysSettings
 from coad.live.outputs.webhook import Webhook, WebhookSettings
 from coad.live.protocols import OutputError, Record
+from coad.live.store import Store
+from coad.live.values import Event
 
 NOW = time.time_ns()
 
@@ -183,6 +186,18 @@ def test_an_alertmanager_that_is_down_gets_the_alarms_later(receiver):
         output.write([alarm(1, "raised")])
     output.write([alarm(1, "raised")])
     assert len(receiver.heard) == 1
+
+
+def test_alertmanager_is_told_what_fires_when_a_watch_starts_again(receiver, tmp_path):
+    store = Store(tmp_path / "watch.db")
+    event = Event("e1", "K07", NOW, NOW, NOW, 3, 0.9, 0.8, 0.72, "open")
+    store.signal(event, "event")
+    for _ in range(2):  # a watch, and the same one started again
+        delivery = Delivery(Alertmanager(AlertmanagerSettings(receiver.url)), store)
+        delivery.close(patience=20.0)
+    assert [[one["labels"]["station"] for one in body] for _, _, body in receiver.heard][-1] == ["K07"]
+    assert len(receiver.heard) >= 2
+    store.close()
 
 
 def seconds(text):

@@ -55,10 +55,11 @@ class Delivery:
 
     def _run(self) -> None:
         sent, pause, beat = self.store.sent(self.output.name), _FIRST_PAUSE, time.monotonic()
+        again = self._open_alarms(sent) if getattr(self.output, "stateful", False) else []
         try:
             while True:
                 self._news.clear()
-                records = self.store.journal(sent, _RECORDS)
+                records = again or self.store.journal(sent, _RECORDS)
                 if not records and self._stop.is_set():
                     return
                 if not records and time.monotonic() - beat > _HEARTBEAT:
@@ -68,6 +69,7 @@ class Delivery:
                     self._news.wait(1.0)
                     continue
                 if self._written(records):
+                    again = []
                     pause, sent = _FIRST_PAUSE, max(sent, records[-1].id)
                     if records[-1].kind != "heartbeat":
                         self.store.mark_sent(self.output.name, sent)
@@ -79,6 +81,14 @@ class Delivery:
         finally:
             self._closed()
             self.store.close()
+
+    def _open_alarms(self, number: int) -> list[Record]:
+        """The alarms that go on, for an output that shows a state and does not keep it over a restart."""
+        return [
+            Record(number, "alarm", f"{one['key']}:{one['n']}", one["station"], one["changed"], one)
+            for one in self.store.alarms()
+            if one["state"] != "cleared"
+        ]
 
     def _written(self, records: list[Record]) -> bool:
         try:

@@ -100,7 +100,10 @@ class Source(Protocol):
 
 
 class Output(Protocol):
-    """Where records go. It is called from a thread of its own."""
+    """Where records go. It is called from a thread of its own.
+
+    An output with ``stateful = True`` gets the alarms that go on once more when the watch starts.
+    """
 
     Settings: ClassVar[type]
     name: str

@@ -35,6 +35,7 @@ class Alertmanager:
 
     Settings: ClassVar[type] = AlertmanagerSettings
     name = "alertmanager"
+    stateful = True  # neither side keeps what fires
 
     def __init__(self, settings: AlertmanagerSettings) -> None:
         self.settings = settings

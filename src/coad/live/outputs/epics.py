@@ -39,6 +39,7 @@ class EpicsOutput:
 
     Settings: ClassVar[type] = EpicsOutputSettings
     name = "epics"
+    stateful = True  # a new server has no values
 
     def __init__(self, settings: EpicsOutputSettings) -> None:
         self.settings = settings

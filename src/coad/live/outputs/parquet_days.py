@@ -81,12 +81,12 @@ class ParquetDays:
         old = [part for part in parts if int(part.stem) >= first]
         if len(parts) >= _MOST_PARTS:
             old, first = parts, min(first, int(parts[0].stem))
-        rows = {(row["id"], row["key"]): row for part in old for row in pq.read_table(part).to_pylist()}
-        rows |= {(one.id, one.key): _row(one) for one in records}
-        ordered = [rows[known] for known in sorted(rows)]
+        table = pa.concat_tables([*(pq.ParquetFile(part).read() for part in old), _table(records)])
+        pairs = zip(table["id"].to_pylist(), table["key"].to_pylist(), strict=True)
+        place = {pair: row for row, pair in enumerate(pairs)}  # the last of those with the same id and key
         target = folder / f"{first:012d}.parquet"
         with written_whole(target) as draft:
-            pq.write_table(pa.Table.from_pylist(ordered, _SCHEMA), draft)
+            pq.write_table(table.take([place[pair] for pair in sorted(place)]), draft)
         for part in old:
             if part != target:
                 part.unlink()
@@ -102,12 +102,7 @@ class ParquetDays:
         self._cleaned = today
 
 
-def _row(record: Record) -> dict[str, object]:
-    return {
-        "id": record.id,
-        "kind": record.kind,
-        "key": record.key,
-        "station": record.station,
-        "time": record.time,
-        "body": json.dumps(dict(record.body), ensure_ascii=False),
-    }
+def _table(records: Sequence[Record]) -> pa.Table:
+    columns = {name: [getattr(one, name) for one in records] for name in _SCHEMA.names if name != "body"}
+    bodies = [json.dumps(dict(one.body), ensure_ascii=False) for one in records]
+    return pa.table({**columns, "body": bodies}, schema=_SCHEMA)

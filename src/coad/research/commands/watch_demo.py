@@ -16,7 +16,7 @@ _STATIONS = 81
 _WINDOW = 60  # samples: half a second
 #: Seconds of one station that are simulated for the training, with an event in every thirty: more than in the room, so that
 #: a few minutes hold enough of them.
-_SECONDS, _EVERY = 1200, 30.0
+_SECONDS, _EVERY = 900, 30.0
 #: Weight of recall: with 81 stations, a false alarm costs more than a window of an event that is missed.
 _BETA = 0.2
 _SETTINGS = """
@@ -64,7 +64,7 @@ def make_demo(home: Path) -> tuple[Path, Path]:
     amplitude, beam = room.step(_SECONDS * 120)
     s, q = (x.reshape(len(x), -1, _WINDOW).transpose(1, 0, 2).astype(np.float32) for x in (amplitude, beam))
     with progress("learning what is odd in both"):
-        model = CoAD(beta=_BETA, n_starts=2, epochs=30, random_state=0).fit(s, q)
+        model = CoAD(beta=_BETA, n_starts=2, epochs=20, random_state=0).fit(s, q)
     layout = Layout(("amplitude",), BEAM_NAMES, time="time", window=_WINDOW, stride=_WINDOW)
     save_model(model, Recipe(layout), home / "model")
     config = home / "watch.toml"

@@ -77,8 +77,8 @@ function showNow() {
   number("n-unheard", unheard, unheard > 0);
   number("n-flagged", (count.flagged ?? 0).toLocaleString("en"));
   byId("n-flagged-text").textContent = `of ${(count.pairs ?? 0).toLocaleString("en")} pairs flagged`;
-  const refused = Object.entries(count).filter(([name]) => name.startsWith("refused ") || name === "overload");
-  number("n-refused", refused.reduce((sum, [, n]) => sum + n, 0).toLocaleString("en"));
+  number("n-refused", state.refusals.reduce((sum, one) => sum + one.n_pairs, 0).toLocaleString("en"));
+  byId("n-refused-text").textContent = state.refusals.length < 100 ? "pairs not scored" : "pairs not scored of late"; // the last 100 stretches
   number("n-confirmed", now.marked ? `${now.confirmed} of ${now.marked}` : "–");
   document.title = waiting ? `(${waiting}) coad watch` : "coad watch";
   showHealth(now);
@@ -214,9 +214,11 @@ function showRefusals() {
 }
 
 function showDrift() {
-  const rows = state.drift.map((one) => [called(one.station), one.name + (one.context ? ` (${one.context})` : ""),
-    one.psi?.toFixed(3) ?? "–", one.state === "drift" ? { text: one.text || one.state } : one.text || one.state]);
-  table(byId("drift"), ["station", "what", "PSI", "says"], rows, "Nothing to compare yet.");
+  // The line without a name sums up its station; those that drift come first.
+  const lines = [...state.drift].sort((a, b) => (b.state === "drifting") - (a.state === "drifting") || b.psi - a.psi);
+  const rows = lines.slice(0, 60).map((one) => [called(one.station), (one.name || "in all") + (one.context ? ` (${one.context})` : ""),
+    one.psi?.toFixed(3) ?? "–", one.state === "drifting" ? { text: one.text || one.state } : one.state]);
+  table(byId("drift"), ["station", "what", "PSI", "says"], rows, "Nothing to compare: [drift] is not set, or its reference is not full yet.");
 }
 
 function showHealth(now) {
