@@ -42,7 +42,7 @@ def run() -> None:
         _load("1,000 stations × 10 Hz, in pieces of 1 s", model, 1000, 10, 1.0, 30),
     ]
     heads = (
-        "load", "share of a core", "of it score_rows alone", "times real time", "step: median", "99 %", "events",
+        "load", "share of a core", "of it score_rows alone", "times real time", "step: processor time", "median", "99 %", "events",
     )  # fmt: skip
     day = _day(model)
     body = f"""CoAD on windows of 64 rows, a new one every 32; s of {len(S)} channels for each station, q of {len(Q)} for all.
@@ -50,7 +50,8 @@ def run() -> None:
 {table(heads, rows)}
 
 A *step* takes in one piece of every station, scores what it completes and commits it: the time from the last sample of
-a window to the journal. *Share of a core*: processor time by simulated time.
+a window to the journal. *Share of a core*: processor time by simulated time. Times of a busy machine are longer than its
+processor times; only a quiet one tells the latency.
 
 {day}"""
     record("live", "Watching: load, latency, memory", body)
@@ -77,7 +78,8 @@ class _Watch:
         self.engine = Engine(dict.fromkeys(self.names, model), EngineSettings(self.names, most=5))
         self.store = Store(folder / "watch.db")
         self.took: list[float] = []
-        self.spent = self.scoring = 0.0
+        self.cpu: list[float] = []
+        self.scoring = 0.0
         detector = model.detector
 
         def timed(s: np.ndarray, q: np.ndarray, context: object = None) -> object:
@@ -102,7 +104,7 @@ class _Watch:
             state = self.engine.state()
             self._bytes, self._kept = 0, len(to_bytes(state))
         self.store.commit(step, entry, counts=dict(self.engine.counts), snapshot=state)
-        self.spent += time.process_time() - start
+        self.cpu.append(time.process_time() - start)
         self.took.append(time.perf_counter() - wall)
 
 
@@ -114,10 +116,10 @@ def _load(name: str, model: LiveModel, n: int, rate: int, piece: float, seconds:
             watch.take(chunks)
         events = len(watch.store.events(0, -1))
         watch.store.close()
-    took = 1e3 * np.array(watch.took)
+    took, cpu = 1e3 * np.array(watch.took), 1e3 * np.array(watch.cpu)
     return (
-        name, f"{watch.spent / seconds:.0%}", f"{watch.scoring / seconds:.0%}", f"{1e3 * seconds / took.sum():,.0f}",
-        f"{np.median(took):.0f} ms", f"{np.quantile(took, 0.99):.0f} ms", f"{events}",
+        name, f"{cpu.sum() / 1e3 / seconds:.0%}", f"{watch.scoring / seconds:.0%}", f"{1e3 * seconds / took.sum():,.0f}",
+        f"{np.median(cpu):.0f} ms", f"{np.median(took):.0f} ms", f"{np.quantile(took, 0.99):.0f} ms", f"{events}",
     )  # fmt: skip
 
 

