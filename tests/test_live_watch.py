@@ -108,7 +108,7 @@ def kills_change_nothing(tmp_path, run, times, n):
     more = f'[[output]]\nkind = "jsonl"\npath = "{tmp_path / "out.jsonl"}"\n'
     config = replay(tmp_path, 20, more)
     undisturbed = shutil.copytree(run, tmp_path / "undisturbed")
-    assert child(undisturbed, config).wait(300) == 0
+    Watcher(undisturbed, WatchConfig.read(config)).run()
     (tmp_path / "out.jsonl").unlink()
     count = 0
     for _ in range(4 * times):
@@ -128,7 +128,7 @@ def kills_change_nothing(tmp_path, run, times, n):
 
 
 def test_killed_at_any_moment_nothing_is_lost_and_nothing_comes_twice(tmp_path, run):
-    kills_change_nothing(tmp_path, run, 5, 8_000)
+    kills_change_nothing(tmp_path, run, 3, 5_000)
 
 
 @pytest.mark.slow
@@ -359,28 +359,31 @@ def test_ctrl_c_ends_cleanly(tmp_path, run):
     until(lambda: progress(run / "watch.db") is not None, 60)
     one.send_signal(signal.SIGINT)
     assert one.wait(60) == 0
-    assert one.stderr.read() == b""
+    assert b"Traceback" not in one.stderr.read()
     assert 0 < everything(run / "watch.db")[-1]["samples"] < 5000
 
 
 def test_a_watch_that_cannot_keep_up_leaves_out_scoring_and_says_how_many(watching, monkeypatch):
     monkeypatch.setattr("coad.live.watcher.BEHIND", 0.05)
     scored, slow = coad.CoincidenceThreshold.score_rows, threading.Event()
+    begun = threading.Event()
 
     def slowly(self, s, q=None, context=None):
-        while not slow.is_set():
-            time.sleep(0.01)
+        begun.set()
+        slow.wait(30)
         return scored(self, s, q, context)
 
     monkeypatch.setattr(coad.CoincidenceThreshold, "score_rows", slowly)
     watcher = watching()
-    Fed.feed += [chunk(0), *(chunk(k, odd=(5,)) for k in range(20, 100, 20))]
+    Fed.feed.append(chunk(0))
+    assert begun.wait(30)
+    Fed.feed += [chunk(k, odd=(5,)) for k in range(20, 100, 20)]
     until(lambda: not Fed.feed)
     time.sleep(0.2)  # the others wait while the first is scored
     slow.set()
     until(lambda: watcher.store.counters().get("samples") == 100)
     counts = watcher.store.counters()
-    assert counts["overload"] >= 60
+    assert counts["overload"] == 80
     assert counts["overload"] + counts["pairs"] == 100
     refused = [one for one in watcher.store.refusals() if one["reason"] == "overload"]
     assert sum(one["n_pairs"] for one in refused) == counts["overload"]
