@@ -8,13 +8,13 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from live_models import SECOND
 
 from coad.exceptions import FileError, InputError
 from coad.live.alarms import AlarmSettings, act, on_event, on_time
 from coad.live.reading import ACTIONS
 from coad.live.store import Store
 from coad.live.values import Event, Refusal, Step, event_key
-from live_models import SECOND
 
 OPTIONS = AlarmSettings(latch=300, dead_time=50)
 

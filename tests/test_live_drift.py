@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from live_models import SECOND, START, layout, means_model
 
 from coad.core.rule import Rule
 from coad.exceptions import InputError
@@ -15,7 +16,6 @@ from coad.live.engine import Engine, EngineSettings
 from coad.live.packing import from_bytes, to_bytes
 from coad.live.store import Store
 from coad.live.values import Chunk
-from live_models import SECOND, START, layout, means_model
 
 SETTINGS = DriftSettings(every=500, window=1000, reference=2000)
 

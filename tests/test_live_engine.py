@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from live_models import SECOND, START, collected, layout, means_model, pieces, table, watched
 from makers import event_rows, write_parquet
 
 import coad
@@ -22,7 +23,6 @@ from coad.live.selection import Gate, Trigger
 from coad.live.values import Chunk
 from coad.workflows.recipe import Clocks, Recipe
 from coad.workflows.scoring import Numbering, Source, iter_confidences, score_files
-from live_models import SECOND, START, collected, layout, means_model, pieces, table, watched
 
 
 def as_dates(time):

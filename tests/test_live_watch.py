@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from live_models import SECOND, START, table
 from makers import write_parquet
 
 import coad
@@ -21,7 +22,6 @@ from coad.live.store import Store
 from coad.live.values import Chunk
 from coad.live.watcher import Watcher
 from killing import killed
-from live_models import SECOND, START, table
 
 MODEL = '[model]\ns = ["a"]\nq = ["x"]\ntime = "t"\n'
 

@@ -28,6 +28,8 @@ __all__ = ["Alarm", "AlarmSettings", "act", "on_event", "on_time", "open_for"]
 #: person, note, verdict, n (transitions so far), open (events that go on).
 Alarm = dict[str, Any]
 SHELVED, CLEARED = "shelved", "cleared"
+#: The states of an alarm that is not over.
+OPEN_STATES = ("raised", "latched", "acknowledged", SHELVED)
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,8 @@ class Engine:
         if until != NEVER:
             for station in self.stations.values():
                 gap = station.runs.gap
-                if station.runs.last is not None and until / _SECOND > station.runs.last + gap:
+                timed = station.layout.time is not None  # otherwise pairs stand at their row numbers
+                if timed and station.runs.last is not None and until / _SECOND > station.runs.last + gap:
                     events += station.runs.close()
         newest = max(one.samples.newest for one in self.stations.values())
         slowest = min(one.samples.watermark for one in self.stations.values())

@@ -15,6 +15,10 @@ from coad.live.values import Refusal
 __all__ = ["Refusals"]
 
 
+#: So many reasons at once can go on growing; there are fewer, unless each error has words of its own.
+_OPEN = 50
+
+
 @dataclass
 class Refusals:
     """The refusals of one station.
@@ -53,6 +57,8 @@ class Refusals:
                 held[1], held[2] = max(held[1], last), held[2] + count  # the start is a part of the key
             else:
                 held = self.open[name] = [first, last, count]
+                if len(self.open) > _OPEN:
+                    del self.open[next(iter(self.open))]
             lasting = held[1] - held[0]
             text = f"{words} for {format_duration(np.timedelta64(lasting, 'ns'))}" if lasting else words
             one = Refusal(self.station, held[0], held[1], held[2], reason, text)

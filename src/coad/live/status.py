@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coad.live.alarms import OPEN_STATES
 from coad.live.values import Chunk, ScoredRows, Step
 
 if TYPE_CHECKING:
@@ -51,7 +52,10 @@ class Status:
         watcher = self._watcher
         engine, store = watcher.engine, watcher.store
         alarms = {
-            one["station"]: one["state"] for one in store.alarms(limit=500) if one["state"] != "cleared"
+            one["station"]: state
+            for state in OPEN_STATES
+            for one in store.alarms(state)
+            if one["kind"] in ("event", "system")
         }
         connected = watcher.source.connected()
         newest = engine.newest

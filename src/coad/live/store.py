@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from coad.exceptions import FileError, InputError
-from coad.live.alarms import CLEARED, Alarm, AlarmSettings, act, on_event, on_time, open_for
+from coad.live.alarms import CLEARED, OPEN_STATES, Alarm, AlarmSettings, act, on_event, on_time, open_for
 from coad.live.database import Database, as_text
 from coad.live.grouping import SYSTEM
 from coad.live.packing import from_bytes, to_bytes
@@ -194,8 +194,9 @@ class Store(Database):
 
     def _alarm_of(self, db: sqlite3.Connection, event: Event, kind: str) -> None:
         rows = db.execute(
-            "SELECT body FROM alarms WHERE state != ? OR (station = ? AND ended >= ?)",
-            (CLEARED, event.station, event.start),
+            f"SELECT body FROM alarms WHERE state IN {OPEN_STATES} "
+            "UNION ALL SELECT body FROM alarms WHERE station = ? AND state = ? AND ended >= ?",
+            (event.station, CLEARED, event.start),
         )
         alarm = open_for([json.loads(one[0]) for one in rows], event, kind)
         ended = db.execute(
@@ -216,7 +217,7 @@ class Store(Database):
             self._alarm_of(db, Event(key, station, now, now, now, 1, 0.0, 0.0, 0.0, "closed"), kind)
 
     def _pass_time(self, db: sqlite3.Connection, now: int) -> None:
-        for (body,) in db.execute("SELECT body FROM alarms WHERE state != ?", (CLEARED,)).fetchall():
+        for (body,) in db.execute(f"SELECT body FROM alarms WHERE state IN {OPEN_STATES}").fetchall():
             alarm = json.loads(body)
             new = on_time(alarm, now, self.alarm_settings)
             if new != alarm:

@@ -50,6 +50,11 @@ class Watcher:
     def __init__(self, folder: Path, config: WatchConfig) -> None:
         self.folder, self.config = Path(folder), config
         self.engine = config.engine(self.folder)
+        blocks = next(iter(self.engine.models.values())).layout.context_blocks
+        if config.drift.every and blocks is not None:
+            raise config.file.error(
+                f"blocks of {blocks} are contexts, and each is new: nothing can drift in it", "drift"
+            )
         self.drift = Drift(config.drift)
         self.source = config.open_source(self.engine.wanted())
         self.replaying = isinstance(self.source, Replay)
