@@ -270,3 +270,18 @@ def test_a_kafka_output_without_brokers_says_so():
     output = KafkaOutput(KafkaOutputSettings("alarms", "127.0.0.1:1", timeout_s=0.5))
     with pytest.raises(OutputError, match=r"127\.0\.0\.1:1 did not take 2 records"):
         output.write(RECORDS)
+
+
+def test_wrong_settings_of_a_broker_are_one_line(tmp_path):
+    pytest.importorskip("paho.mqtt", reason="MQTT needs paho-mqtt: pip install 'coad[mqtt]'")
+    pytest.importorskip("confluent_kafka", reason="Kafka needs it: pip install 'coad[kafka]'")
+    from coad.live.outputs.kafka import KafkaOutput, KafkaOutputSettings
+    from coad.live.sources.kafka import KafkaSource, KafkaSourceSettings
+    from coad.live.sources.mqtt import MqttSource, MqttSourceSettings
+
+    with pytest.raises(InputError, match="password_file"):
+        MqttSource(MqttSourceSettings(username="coad", password_file=str(tmp_path / "none")), WANTED)
+    with pytest.raises(InputError, match=r"no\.such\.key"):
+        KafkaSource(KafkaSourceSettings(["rf"], client={"no.such.key": "1"}), WANTED)
+    with pytest.raises(InputError, match=r"no\.such\.key"):
+        KafkaOutput(KafkaOutputSettings("rf", client={"no.such.key": "1"}))

@@ -281,6 +281,7 @@ def text_of(page, selector):
 
 def act(page, action, person="", note=""):
     page.click(f"[data-act={action}]")
+    assert not page.is_visible("#act-minutes"), "only shelving has an end"
     if person:
         page.fill("#act-person", person)
     page.fill("#act-note", note)
@@ -336,6 +337,7 @@ def test_who_only_looks_has_no_buttons_and_shelving_asks_for_how_long(watched, o
     page = opened(watched.address.format("operators-token-1"), scheme="dark")
     until(page, "document.querySelectorAll('[data-act=shelve]').length === 1")
     page.click("[data-act=shelve]")
+    assert page.is_visible("#act-minutes")
     page.click("#act-yes")
     assert page.evaluate("document.querySelector('#act').open"), "a name is needed"
     page.fill("#act-person", "Grace")

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import confluent_kafka as kafka
 
+from coad.exceptions import InputError
 from coad.live.outputs.records import as_json, chosen
 from coad.live.protocols import OutputError, Record
 
@@ -33,14 +34,17 @@ class KafkaOutput:
 
     def __init__(self, settings: KafkaOutputSettings) -> None:
         self.settings = settings
-        self._producer = kafka.Producer(
-            {
-                "bootstrap.servers": settings.brokers,
-                "enable.idempotence": True,
-                "message.timeout.ms": str(round(settings.timeout_s * 1000)),
-                **settings.client,
-            }
-        )
+        try:
+            self._producer = kafka.Producer(
+                {
+                    "bootstrap.servers": settings.brokers,
+                    "enable.idempotence": True,
+                    "message.timeout.ms": str(round(settings.timeout_s * 1000)),
+                    **settings.client,
+                }
+            )
+        except kafka.KafkaException as error:
+            raise InputError(f"the settings of Kafka are wrong: {error.args[0].str()}") from error
 
     def write(self, records: Sequence[Record]) -> None:
         """Send the records and wait for the brokers' answers."""

@@ -128,7 +128,7 @@ def _sections(watch: WatchState, station: str) -> dict[str, Any]:
             "waves": waves.get(station),
             "alarms": store.alarms(limit=_ALARMS),
             "events": [
-                {name: one[name] for name in ("key", "station", "start", "end", "score", "state")}
+                {name: one[name] for name in ("key", "station", "stations", "start", "end", "score", "state")}
                 for one in store.events(limit=_EVENTS)
             ],
             "refusals": store.refusals(limit=_REFUSALS),

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import confluent_kafka as kafka
 
+from coad.exceptions import InputError
 from coad.live.protocols import Wanted
 from coad.live.sources.messages import read_message
 from coad.live.sources.queue import WAIT_SECONDS
@@ -41,16 +42,19 @@ class KafkaSource:
         self.settings, self.wanted = settings, wanted
         self.counts: Counter[str] = Counter()
         self._up = self._closed = False
-        self._consumer = kafka.Consumer(
-            {
-                "bootstrap.servers": settings.brokers,
-                "group.id": "coad-watch",  # librdkafka asks for one; no offset is committed to it
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",  # where the kept position is older than the topic
-                "error_cb": self._trouble,
-                **settings.client,
-            }
-        )
+        try:
+            self._consumer = kafka.Consumer(
+                {
+                    "bootstrap.servers": settings.brokers,
+                    "group.id": "coad-watch",  # librdkafka asks for one; no offset is committed to it
+                    "enable.auto.commit": False,
+                    "auto.offset.reset": "earliest",  # where the kept position is older than the topic
+                    "error_cb": self._trouble,
+                    **settings.client,
+                }
+            )
+        except kafka.KafkaException as error:
+            raise InputError(f"the settings of Kafka are wrong: {error.args[0].str()}") from error
 
     def chunks(self, position: Any = None) -> Iterator[Chunk | None]:
         """Samples from ``position`` on: the next offset of each partition, as ``{"topic/0": 12}``."""

@@ -57,11 +57,10 @@ class MqttSource(QueuedSource):
         super().__init__(wanted, queue_size=settings.queue_size)
         self.settings = settings
         self._patterns = [topic_pattern(topic) for topic in settings.topics]
-        self._client: paho.Client | None = None
+        self._client = connect(settings)  # it connects when its loop starts
 
     def chunks(self, position: Any = None) -> Iterator[Chunk | None]:
         """Samples as they come; a broker cannot go back, so there is no position."""
-        self._client = connect(self.settings)
         self._client.on_connect = self._connected
         self._client.on_message = self._message
         self._client.loop_start()
@@ -69,15 +68,13 @@ class MqttSource(QueuedSource):
 
     def connected(self) -> Mapping[str, bool]:
         """Whether the broker can be reached, the same for every stream."""
-        up = self._client is not None and self._client.is_connected()
-        return dict.fromkeys(self.wanted.columns, up)
+        return dict.fromkeys(self.wanted.columns, self._client.is_connected())
 
     def close(self) -> None:
         """Disconnect and end the client's thread."""
         self.closed.set()
-        if self._client is not None:
-            self._client.disconnect()
-            self._client.loop_stop()
+        self._client.disconnect()
+        self._client.loop_stop()
 
     def _connected(self, client: paho.Client, _data: Any, _flags: Any, code: Any, _more: Any) -> None:
         if code.is_failure:
@@ -142,11 +139,14 @@ def connect(broker: Broker) -> paho.Client:
     client = paho.Client(
         CallbackAPIVersion.VERSION2, client_id=broker.client_id, clean_session=not broker.client_id
     )
-    if broker.username:
-        password = Path(broker.password_file).read_text().strip() if broker.password_file else None
-        client.username_pw_set(broker.username, password)
-    if broker.tls:
-        client.tls_set(ca_certs=broker.ca_file or None)
+    try:
+        if broker.username:
+            password = Path(broker.password_file).read_text().strip() if broker.password_file else None
+            client.username_pw_set(broker.username, password)
+        if broker.tls:
+            client.tls_set(ca_certs=broker.ca_file or None)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"password_file or ca_file cannot be used: {error}") from error
     client.reconnect_delay_set(min_delay=1, max_delay=30)
     client.connect_async(broker.host, broker.port)
     return client

@@ -16,7 +16,13 @@ function element(kind, text, name) {
   return made;
 }
 
-function called(station) { return station === "" ? "input" : station; }
+function called(station) {
+  return { "": "input", system: "several stations", unclear: "unclear which station" }[station] ?? station;
+}
+
+function few(names, most = 6) {
+  return names.slice(0, most).map(called).join(", ") + (names.length > most ? ` and ${names.length - most} more` : "");
+}
 
 function listen() {
   if (stream) stream.close();
@@ -127,7 +133,7 @@ function showAlarms() {
 
 function alarmCard(alarm) {
   const card = element("article", undefined, `alarm-card ${alarm.state}`), first = element("div", undefined, "first");
-  const name = element("button", alarm.station === "system" ? "several stations" : called(alarm.station), "station");
+  const name = element("button", called(alarm.station), "station");
   name.type = "button";
   name.addEventListener("click", () => { if (alarm.station in state.stations) choose(alarm.station); });
   const kind = { event: "", system: "system", drift: "drift", source: "not reached" }[alarm.kind] ?? alarm.kind;
@@ -138,6 +144,10 @@ function alarmCard(alarm) {
   if (alarm.events.length > 1) facts.push(`${alarm.events.length} events`);
   if (alarm.state === "shelved") facts.push(`until ${when(alarm.until)}`);
   if (alarm.cleared) facts.push(`cleared ${when(alarm.cleared)}`);
+  if (!(alarm.station in state.stations)) {
+    const part = state.events.filter((one) => alarm.events.includes(one.key)).flatMap((one) => one.stations ?? []);
+    if (part.length) facts.unshift(few([...new Set(part)]));
+  }
   const text = [alarm.text, facts.join(", ")].filter(Boolean).join(" · ");
   if (text) card.append(element("p", text, "soft"));
   const verdict = { confirmed: "Confirmed", false: "False alarm" }[alarm.verdict];
@@ -209,7 +219,15 @@ function table(box, heads, rows, none) {
 }
 
 function showRefusals() {
-  const rows = state.refusals.slice(0, 50).map((one) => [when(one.end), called(one.station), one.n_pairs.toLocaleString("en"), one.text]);
+  // What hit many stations at once, for the same reason, is one line.
+  const lines = new Map();
+  for (const one of state.refusals) {
+    const key = `${when(one.end)} ${one.text}`, line = lines.get(key) ?? { ...one, n_pairs: 0, stations: [] };
+    line.n_pairs += one.n_pairs;
+    line.stations.push(one.station);
+    lines.set(key, line);
+  }
+  const rows = [...lines.values()].slice(0, 50).map((one) => [when(one.end), few([...new Set(one.stations)], 3), one.n_pairs.toLocaleString("en"), one.text]);
   table(byId("refusals"), ["until", "station", "pairs", "why"], rows, "Every pair was scored.");
 }
 
@@ -224,8 +242,8 @@ function showDrift() {
 function showHealth(now) {
   const rows = Object.entries(now.outputs).map(([name, one]) => [`output ${name}`,
     one.error ? { text: `${one.behind} behind: ${one.error}` } : one.behind ? `${one.behind} behind` : "well"]);
-  const away = Object.entries(now.source.connected).filter(([, up]) => !up).map(([name]) => called(name));
-  rows.push(["source", away.length ? { text: `cannot reach ${away.slice(0, 8).join(", ")}${away.length > 8 ? ` and ${away.length - 8} more` : ""}` } : "connected"]);
+  const away = Object.entries(now.source.connected).filter(([, up]) => !up).map(([name]) => name);
+  rows.push(["source", away.length ? { text: `cannot reach ${few(away, 8)}` } : "connected"]);
   for (const [name, n] of Object.entries(now.source.counters)) rows.push([`source: ${name}`, n.toLocaleString("en")]);
   for (const [name, n] of Object.entries(now.counters)) rows.push([name, n.toLocaleString("en")]);
   table(byId("health"), ["", ""], rows, "");
