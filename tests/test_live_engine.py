@@ -445,6 +445,7 @@ def test_a_model_that_no_watch_can_use_is_refused():
     for layouts, words in (
         (layout(missing="interpolate"), "interpolates"),
         (layout(group="file"), "no files"),
+        (layout(long="t,tag,value"), "one column per signal"),
         (layout(window="1s"), "numbers of rows"),
     ):
         with pytest.raises(coad.exceptions.InputError, match=words):

@@ -47,6 +47,10 @@ class LiveModel:
                 'this model interpolates missing values, which needs rows that are yet to come; write missing = "drop" '
                 '(or "mean") under [model]'
             )
+        if layout.long is not None:
+            raise InputError(
+                "this model reads long tables, one row per reading; a watch needs one column per signal"
+            )
         if FILE in (layout.group, *(layout.context or ())):
             raise InputError("the file is a context or group of this model, and a watch has no files")
         if layout.window is not None and not (
