@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from live_models import SECOND, START, collected, layout, means_model, table
 from makers import write_csv, write_parquet
 
 from coad.exceptions import InputError
@@ -12,7 +13,6 @@ from coad.live.protocols import Wanted
 from coad.live.sources.replay import Replay
 from coad.workflows.recipe import Clocks
 from coad.workflows.scoring import Source, iter_confidences
-from live_models import SECOND, START, collected, layout, means_model, table
 
 
 def stations(tmp_path, n=900):
