@@ -16,6 +16,9 @@ _EXTRA = {
     "openpyxl": "excel",
     "dask": "cluster",
     "distributed": "cluster",
+    "paho": "mqtt",
+    "confluent_kafka": "kafka",
+    "p4p": "epics",
 }
 
 
