@@ -25,6 +25,7 @@ LONG = (
     "peers",
     "regime_level",
     "report",
+    "scale",
     "slow_level",
     "streaming",
     "streaming_thresholds",
