@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from makers import correlated_noise
+from makers import correlated_noise, write_parquet
 
 pytest.importorskip("torch")
 
@@ -66,6 +66,31 @@ def test_events_are_found_beside_the_correlation_that_is_measured():
     det.tune(s, q, beta=0.5)
     assert det.rule_.correlation == pytest.approx(before.correlation, abs=1e-9)
     assert det.rule_.correlation_uncertainty == before.correlation_uncertainty
+
+
+def test_the_command_fits_with_the_background_that_is_asked_for(noise, tmp_path, run_coad):
+    named = {f"{side}{i}": x[:, i] for side, x in zip("sq", noise, strict=True) for i in range(3)}
+    write_parquet(tmp_path / "x.parquet", named)
+    fit = (
+        "fit",
+        tmp_path / "x.parquet",
+        "--s",
+        "s*",
+        "--q",
+        "q*",
+        "--starts",
+        1,
+        "--epochs",
+        30,
+        "--unordered",
+    )
+    code, text, errors = run_coad(*fit, "--out", tmp_path / "m")
+    assert code == 0, errors
+    assert "background: correlated (the bulk has ρ = 0.5" in text
+    code, text, errors = run_coad(*fit, "--background", "independent", "--out", tmp_path / "plain")
+    assert code == 0, errors
+    assert "background:" not in text
+    assert coad.load(tmp_path / "plain").background == "independent"
 
 
 def test_a_background_that_is_none_is_refused_at_the_fit():
