@@ -75,13 +75,12 @@ def _power(draws: int = 80) -> str:
 
 #: Rows of the draws of each population, and how many.
 _COVERAGE = (
-    ("the paper's set", 500, 150),
-    ("the paper's set", 1_000, 150),
-    ("the paper's set", 5_000, 60),
-    ("the paper's set", 20_000, 30),
+    ("the paper's set", 500, 120),
+    ("the paper's set", 1_000, 120),
+    ("the paper's set", 5_000, 80),
+    ("the paper's set", 20_000, 20),
     ("rare events", 1_000, 60),
     ("correlated", 1_000, 60),
-    ("correlated", 5_000, 30),
 )
 
 

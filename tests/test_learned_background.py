@@ -27,7 +27,12 @@ def columns(n, rho, seed):
 
 
 def quick(**settings):
-    return CoAD(**({"n_starts": 2, "epochs": 40, "ordered": False, "random_state": 0} | settings))
+    return CoAD(
+        **(
+            {"n_starts": 2, "epochs": 40, "ordered": False, "random_state": 0, "background": "auto"}
+            | settings
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +89,10 @@ def test_the_command_fits_with_the_background_that_is_asked_for(noise, tmp_path,
         30,
         "--unordered",
     )
-    code, text, errors = run_coad(*fit, "--out", tmp_path / "m")
+    code, text, errors = run_coad(*fit, "--background", "auto", "--out", tmp_path / "m")
     assert code == 0, errors
     assert "background: correlated (the bulk has ρ = 0.5" in text
-    code, text, errors = run_coad(*fit, "--background", "independent", "--out", tmp_path / "plain")
+    code, text, errors = run_coad(*fit, "--out", tmp_path / "plain")
     assert code == 0, errors
     assert "background:" not in text
     assert coad.load(tmp_path / "plain").background == "independent"

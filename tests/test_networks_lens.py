@@ -111,7 +111,7 @@ def test_stored_rows_keep_the_gate_of_each_row_in_their_own_order():
 
 def test_a_gate_moves_with_its_own_input_when_pairings_are_shuffled():
     s, q, _ = event_rows(200)
-    model = quick(epochs=2, background="independent").fit(s, q)
+    model = quick(epochs=2).fit(s, q)
     own = model.fitted_[1.0]
     rng = np.random.default_rng(0)
     gate = tuple(torch.from_numpy((rng.random(200) < 0.5).astype(float)) for _ in range(2))

@@ -50,7 +50,7 @@ def fit(
         ),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Default: from the number of rows.")] = None,
-    background: BackgroundOption = BackgroundChoice.auto,
+    background: BackgroundOption = BackgroundChoice.independent,
 ) -> None:
     """Train two networks without labels, save the model, and report what was found."""
     from coad.cli._options import notes, number_or_auto

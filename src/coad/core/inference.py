@@ -258,13 +258,17 @@ def optimism(
         pick = int(np.argmax(fbeta_of_rows(joint, chance, grid.n, beta, rate)))
         sums[0] += true.flat[pick], joint.flat[pick], true.flat[rich]
         sums[1] += true_other.flat[pick], joint_other.flat[pick], true_other.flat[rich]
-    found = []
-    for true_rows, joint_rows, most_rows in sums / splits:  # ratios of means: in one half J may be 0
-        rows = grid.n * alpha if alpha_given else max(most_rows, true_rows, 1e-12)
-        found.append([fbeta_of(true_rows, joint_rows, one, rows) for one in (beta, 0.0, math.inf)])
-        found[-1].append(rows / grid.n)
-    excess: FloatArray = np.array(found[0]) - np.array(found[1])
-    return np.maximum(excess, 0.0)
+    (true_rows, joint_rows, most_rows), (true_rest, joint_rest, most_rest) = sums / splits
+    # Of ratios of means, for in one half J may be 0. The other half is measured with the α of the half that picks:
+    # its own, at a pair that it did not choose, is too low, and would flatter it.
+    rows = grid.n * alpha if alpha_given else max(most_rows, true_rows, 1e-12)
+    excess = [
+        float(fbeta_of(true_rows, joint_rows, one, rows)) - float(fbeta_of(true_rest, joint_rest, one, rows))
+        for one in (beta, 0.0, math.inf)
+    ]
+    excess.append(0.0 if alpha_given else float(most_rows - most_rest) / grid.n)
+    too_good: FloatArray = np.array(excess)
+    return too_good.clip(min=0.0)
 
 
 def coincidence_after_shift(

@@ -204,7 +204,6 @@ def _trained_on(
         scale=False,
         split="group" if whole else "random",
         ordered=data.ordered,
-        background="independent",  # all candidates are judged in one way, later
         random_state=seed,
     )
     with warnings.catch_warnings():

@@ -4,7 +4,8 @@ The loss takes inputs for independent, so networks also learn what is merely cor
 1, but not tied: by rank, the rows below the top tenth of both still show how strongly the inputs depend on each other
 along the directions that the networks look in. ρ is measured there on all rows of the fit, training rows among them: on
 correlated noise they show a little more of it than others, and with the held-out rows alone its error is so large that
-real events pass for correlation.
+real events pass for correlation. Where events are more than a tenth of the rows they are in that bulk, and pass for
+correlation as well: so the independent background is the default.
 """
 
 from __future__ import annotations

@@ -72,10 +72,11 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         "auto" measures which is fastest on this machine.
     significance : float
         The permutation p-value up to which a coincidence counts as found.
-    background : {"auto", "independent", "correlated"}
+    background : {"independent", "auto", "correlated"}
         How chance is counted once the networks are trained, as for :func:`~coad.select_thresholds`: their loss takes
         inputs for independent, so they also learn what is merely correlated. "auto" measures the correlation of the bulk of
-        both confidences on the rows of the fit; ``background_`` says what was found, and why.
+        both confidences on the rows of the fit; ``background_`` says what was found, and why. It suits events that are
+        less than a tenth of the rows: more of them lie in the bulk and pass for correlation.
     checkpoint, checkpoint_seconds : path, float, optional
         A folder from which an interrupted ``fit`` resumes, and how often it is written.
     context : CoincidenceModes, optional
@@ -132,7 +133,7 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         precision: Literal["auto", "float32", "bfloat16"] = "auto",
         memory_format: Literal["auto", "default", "channels_last"] = "auto",
         significance: float = 0.01,
-        background: BackgroundKind = "auto",
+        background: BackgroundKind = "independent",
         checkpoint: str | Path | None = None,
         checkpoint_seconds: float = 10.0,
         context: Any = None,

@@ -75,7 +75,7 @@ def fit_command(recipe: Recipe, model: CoAD) -> str:
         ("alpha", None if model.alpha == "auto" else model.alpha),
         ("starts", model.n_starts),
         ("epochs", model.epochs),
-        ("background", None if model.background == "auto" else model.background),
+        ("background", None if model.background == "independent" else model.background),
         ("seed", model.random_state_),
     ):
         if value not in (None, ""):

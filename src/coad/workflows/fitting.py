@@ -49,7 +49,7 @@ class Training:
     out_of_core: OutOfCore = "auto"
     verbose: bool = False
     ensemble: bool = False
-    background: BackgroundKind = "auto"
+    background: BackgroundKind = "independent"
     #: Columns that are never suggested as a context.
     not_context: tuple[str, ...] = ()
 
