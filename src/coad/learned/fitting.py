@@ -94,9 +94,11 @@ def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: An
     model.kinds_ = None
     for beta, own in found.fitted.items():
         chance = own.p_value
-        if own.status == NO_COINCIDENCE:
+        if own.status == NO_COINCIDENCE and model.background != "independent":
             own.background = Background(why="not measured, for training found nothing")
-        elif own.scorer_s.net.members > 1 or model.background != "independent":
+        elif own.status != NO_COINCIDENCE and (
+            own.scorer_s.net.members > 1 or model.background != "independent"
+        ):
             p_s, p_q = model.at(beta).confidences(rows_s, rows_q, context)
             if gates is not None:
                 p_s, p_q = p_s * gates[0], p_q * gates[1]
