@@ -247,7 +247,7 @@ def test_context_finds_the_anomalies_that_the_regime_hides():
 
 
 def test_intervals_hold_what_the_chosen_thresholds_are_worth_on_new_rows():
-    """The population's F̂ and P̂ at the chosen thresholds, for 40 draws of 500 rows: both were held in 34 and 32 before."""
+    """The population's F̂ and P̂ at the chosen thresholds, for 40 draws of 500 rows."""
     big = synthetic_outliers(400_000, random_state=99)
     covered = np.zeros(2)
     for seed in range(40):
