@@ -97,8 +97,8 @@ def interval_ends(
 def within_error(rho: float, error: float) -> tuple[float, float]:
     """Two correlations whose mean and standard deviation are an estimate and its error, as far as 0 to 0.9 allow.
 
-    >>> within_error(0.3, 0.05), within_error(0.01, 0.05), within_error(0.0, 0.0)
-    ((0.25, 0.35), (0.0, 0.06), (0.0, 0.0))
+    >>> within_error(0.5, 0.25), within_error(0.25, 0.5), within_error(0.0, 0.0)
+    ((0.25, 0.75), (0.0, 0.75), (0.0, 0.0))
     """
     low, high = np.clip([rho - error, rho + error], 0.0, LARGEST)
     return float(low), float(high)
