@@ -16,6 +16,7 @@ LONG = (
     "explain",
     "findings",
     "findings_level",
+    "live",
     "mnist",
     "mnist_paper",
     "mnist_separate",
