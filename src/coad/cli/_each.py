@@ -41,6 +41,7 @@ def run_each(
     training: Training,
     *,
     lenses: tuple[str, ...] = (),
+    scorers: tuple[str, ...] = (),
     max_rare: float = 0.1,
     cluster: str | None,
     processes: int | None,
@@ -59,7 +60,7 @@ def run_each(
         None if one is None else Path(str(one)) for one in (shown.files, shown.s, shown.q)
     )
     _, layout, clocks = replace(inputs, file=file, s_file=s_file, q_file=q_file).resolve(check=False)
-    job = Job(layout.without_label(), replace(training, verbose=False), clocks, lenses, max_rare)
+    job = Job(layout.without_label(), replace(training, verbose=False), clocks, lenses, scorers, max_rare)
     with progress("sources") as advance:
         done = fit_each(
             each, source, inputs.output, job, cluster=cluster, processes=processes, progress=advance

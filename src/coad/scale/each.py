@@ -44,6 +44,7 @@ class Job:
     training: Training
     clocks: Clocks | None = None
     lenses: tuple[str, ...] = ()
+    scorers: tuple[str, ...] = ()
     max_rare: float = 0.1
 
 
@@ -202,6 +203,7 @@ def _fitted(source: Source, folder: Path, job: Job) -> dict[str, Any]:
             training=job.training,
             max_rare=job.max_rare,
             lenses=job.lenses,
+            scorers=job.scorers,
         )
         scored = read_scored(done.model, done.recipe, source)
         found = judge(done.model, done.recipe, None, scored)
