@@ -13,6 +13,7 @@ from coad.cli import (
     decide,
     evaluate,
     explore,
+    export,
     find,
     fit,
     modes,
@@ -44,6 +45,7 @@ app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)
 app.command("explore")(explore.explore)
+app.command("export")(export.export)
 app.command("demo")(demo.demo)
 app.command("bench")(bench.bench)
 app.add_typer(reproduce.app, name="reproduce")

@@ -14,6 +14,11 @@ _EXTRA = {
     "uvicorn": "app",
     "pyod": "bench",
     "openpyxl": "excel",
+    "onnx": "onnx",
+    "onnxscript": "onnx",
+    "onnxruntime": "onnx",
+    "lume": "lume",
+    "mlflow": "mlflow",
 }
 
 
