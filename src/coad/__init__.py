@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time the names l
     from coad.thresholds.selection import select_thresholds
     from coad.workflows.model_folder import load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Public name → the module it lives in.
 _HOME = {
