@@ -1,11 +1,13 @@
 # Two commands do everything on a fresh machine with Python 3.11 or newer:
 #   make demo    the main job on simulated data
 #   make test    every check
+#   make docs    the documentation, as pages in build/docs
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+DOCS_STAMP := .venv/.installed-docs
 
-.PHONY: demo test test-fast coverage package lint hooks bench browser clean
+.PHONY: demo test test-fast docs coverage package lint hooks bench browser clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMP)
@@ -42,6 +44,11 @@ browser:
 	       && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
 	  || echo "No Chromium: the browser tests are skipped. Install it (Debian: apt-get install chromium)."
 
+# Runs every tutorial and picture anew; a warning is an error, and so is a link that leads nowhere.
+docs: $(DOCS_STAMP)
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
+	$(BIN)/python docs/check_links.py build/docs
+
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
@@ -51,6 +58,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[learn,plot,app,bench,excel,dev]'
+	touch $@
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
 	touch $@
 
 clean:

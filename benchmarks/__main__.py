@@ -27,6 +27,7 @@ LONG = (
     "slow_level",
     "streaming",
     "streaming_thresholds",
+    "survival",
 )
 
 

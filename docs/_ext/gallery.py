@@ -1,0 +1,53 @@
+"""Pictures that suit a light and a dark page, and the pages that a tutorial writes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+#: A grey that can be read on white and on the theme's dark background; the pictures themselves have no background.
+_GREY = "#808a99"
+#: Colours that keep a contrast of 3 to 1 with both backgrounds.
+_COLOURS = ["#3f87d9", "#d9662b", "#2c9c78", "#b06ac4", "#b58900", "#808a99"]
+
+
+def plain_pictures(_config: Any = None, _name: str = "") -> None:
+    """Set matplotlib's defaults; called before every tutorial, and by pages that draw."""
+    import matplotlib.pyplot as plt
+
+    plt.rcdefaults()
+    plt.rcParams.update(
+        {
+            "figure.figsize": (7.2, 3.8),
+            "figure.dpi": 100,
+            "figure.constrained_layout.use": True,
+            "savefig.transparent": True,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.prop_cycle": plt.cycler(color=_COLOURS),
+            "legend.frameon": False,
+            "font.size": 10,
+            **dict.fromkeys(
+                ("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color"),
+                _GREY,
+            ),
+            "figure.facecolor": "none",
+            "axes.facecolor": "none",
+        }
+    )
+
+
+def connect(app: Any) -> None:
+    app.connect("build-finished", _copy_pages)
+
+
+def _copy_pages(app: Any, error: Exception | None) -> None:
+    """Put the HTML pages that tutorials wrote beside the tutorials, which show them in a frame."""
+    if error is not None:
+        return
+    scratch = Path(app.srcdir) / "tutorials"
+    for page in sorted(scratch.rglob("*.html")):
+        target = Path(app.outdir) / "auto_examples" / page.relative_to(scratch)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(page, target)
