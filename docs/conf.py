@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("agg")
+# One thread: the networks of the tutorials are too small for two, which on a busy machine wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["MPLBACKEND"] = "agg"
+# Tutorials run `coad` as a terminal would: that of this environment.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 import gallery
-from sphinx_gallery.sorting import FileNameSortKey
 
 import coad
 
@@ -49,8 +51,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "tutorials",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"\.py$",
-    "within_subsection_order": FileNameSortKey,
-    "reset_modules": (gallery.plain_pictures,),
+    "within_subsection_order": "FileNameSortKey",
+    "reset_modules": ("gallery.plain_pictures",),
     "image_srcset": ["2x"],
     "abort_on_example_error": True,
     "show_memory": False,
