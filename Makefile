@@ -44,9 +44,10 @@ browser:
 	       && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
 	  || echo "No Chromium: the browser tests are skipped. Install it (Debian: apt-get install chromium)."
 
-# Runs every tutorial and picture anew; a warning is an error, and so is a link that leads nowhere.
+# A warning is an error, and so is a link that leads nowhere. A tutorial runs again if it changed since its last build.
 docs: $(DOCS_STAMP)
-	$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
+	rm -rf build/docs docs/reference/api
+	$(BIN)/python -m sphinx -E -W --keep-going -q -b html -d build/doctrees docs build/docs
 	$(BIN)/python docs/check_links.py build/docs
 
 bench: $(STAMP)
@@ -65,4 +66,5 @@ $(DOCS_STAMP): $(STAMP)
 	touch $@
 
 clean:
+	rm -rf docs/auto_examples docs/reference/api docs/reference/commands
 	rm -rf .venv build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov

@@ -27,6 +27,7 @@ extensions = [
     "repository_links",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "docstrings",
     "sphinx.ext.mathjax",
     "sphinx-mathjax-offline",  # its name on PyPI; MathJax itself, so that formulas need no network
     "sphinx_design",
@@ -56,6 +57,7 @@ sphinx_gallery_conf = {
     "image_srcset": ["2x"],
     "abort_on_example_error": True,
     "show_memory": False,
+    "write_computation_times": False,
     "download_all_examples": False,
     "min_reported_time": 1000,
     "remove_config_comments": True,

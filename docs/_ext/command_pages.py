@@ -23,7 +23,9 @@ def write_pages(folder: Path) -> list[str]:
             old.unlink()
     for name, text in texts.items():
         path = folder / f"{name}.md"
-        if not path.exists() or path.read_text(encoding="utf-8") != text:  # Sphinx reads again what has changed
+        if (
+            not path.exists() or path.read_text(encoding="utf-8") != text
+        ):  # Sphinx reads again what has changed
             path.write_text(text, encoding="utf-8")
     return sorted(texts)
 

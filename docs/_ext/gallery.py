@@ -29,7 +29,14 @@ def plain_pictures(_config: Any = None, _name: str = "") -> None:
             "legend.frameon": False,
             "font.size": 10,
             **dict.fromkeys(
-                ("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color"),
+                (
+                    "text.color",
+                    "axes.labelcolor",
+                    "axes.edgecolor",
+                    "axes.titlecolor",
+                    "xtick.color",
+                    "ytick.color",
+                ),
                 _GREY,
             ),
             "figure.facecolor": "none",

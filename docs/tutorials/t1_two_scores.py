@@ -66,7 +66,9 @@ plt.show()
 
 for beta in (0.1, 1, 10):
     choice = coad.select_thresholds(score_s, score_q, beta=beta)
-    print(f"beta {beta:>4}: {choice.n_joint:4d} rows flagged, {choice.precision_hat:.0%} not explained by chance")
+    print(
+        f"beta {beta:>4}: {choice.n_joint:4d} rows flagged, {choice.precision_hat:.0%} not explained by chance"
+    )
 
 # %%
 # ``beta_scan`` does this for many values. The labels come in here, for the first time, to see whether what was estimated without them
@@ -75,7 +77,12 @@ for beta in (0.1, 1, 10):
 scan = coad.beta_scan(score_s, score_q, label=data.label)
 
 fig, ax = plt.subplots(figsize=(5.2, 4.0))
-ax.plot([p.recall_hat for p in scan], [p.precision_hat for p in scan], marker=".", label="estimated without labels")
+ax.plot(
+    [p.recall_hat for p in scan],
+    [p.precision_hat for p in scan],
+    marker=".",
+    label="estimated without labels",
+)
 ax.plot([p.recall for p in scan], [p.precision for p in scan], marker=".", label="by the labels")
 ax.set(xlabel="recall", ylabel="precision", xlim=(0, 1.02), ylim=(0, 1.02))
 ax.legend()

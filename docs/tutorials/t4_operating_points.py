@@ -97,7 +97,9 @@ for name, context in (("without the product", None), ("with the product", plant.
     print(name)
     print(found.table[:4])
     for finding in found.table[:4]:
-        print(f"  {finding.number}: {rows.label[finding.rows].mean():.0%} of its rows hold an event, by the labels")
+        print(
+            f"  {finding.number}: {rows.label[finding.rows].mean():.0%} of its rows hold an event, by the labels"
+        )
 
 # %%
 # With the product, the first three findings are the events and nothing else. On the command line it is ``--context product``; if no

@@ -45,7 +45,9 @@ detector = coad.CoincidenceThreshold(IsolationForest(random_state=0), loud_and_s
 print(detector.result_.status)
 print(detector.result_.message)
 flagged = detector.predict(s, q)
-print(f"{flagged.sum()} rows flagged; by the labels {label[flagged].mean():.0%} of them are events, {flagged[label].mean():.0%} of all")
+print(
+    f"{flagged.sum()} rows flagged; by the labels {label[flagged].mean():.0%} of them are events, {flagged[label].mean():.0%} of all"
+)
 
 # %%
 # Nobody gave a contamination rate, and none of the two detectors has its own threshold any more. ``tune`` takes another ``beta`` without
@@ -89,9 +91,13 @@ model = coad.CoAD(net=(coad.NetSpec(hidden=(32, 8)), Spectrum), n_starts=2, epoc
 model.fit(train.s, train.q)
 
 found = model.evaluate(new.s, new.q)
-print(f"{found.status}: {found.n_joint} of {found.n_rows} windows flagged, {found.precision_hat:.0%} not explained by chance")
+print(
+    f"{found.status}: {found.n_joint} of {found.n_rows} windows flagged, {found.precision_hat:.0%} not explained by chance"
+)
 flagged = model.predict(new.s, new.q)
-print(f"by the labels: {new.label[flagged].mean():.0%} of them are events, {flagged[new.label].mean():.0%} of all events")
+print(
+    f"by the labels: {new.label[flagged].mean():.0%} of them are events, {flagged[new.label].mean():.0%} of all events"
+)
 
 # %%
 # What the networks say about new windows: events are in the corner where both are sure.
@@ -101,7 +107,9 @@ fig, ax = plt.subplots(figsize=(5.2, 4.2))
 for is_event, name in ((False, "no event"), (True, "event")):
     own = new.label == is_event
     ax.scatter(confidence.p_s[own], confidence.p_q[own], s=8, alpha=0.5, label=name)
-ax.set(xlabel="p_s, from the current", ylabel="p_q, from the vibration", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+ax.set(
+    xlabel="p_s, from the current", ylabel="p_q, from the vibration", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02)
+)
 ax.legend(loc="center")
 plt.show()
 
