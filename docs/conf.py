@@ -8,7 +8,6 @@ from pathlib import Path
 
 # One thread: the networks of the tutorials are too small for two, which on a busy machine wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ["MPLBACKEND"] = "agg"
 # Tutorials run `coad` as a terminal would: that of this environment.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
@@ -36,6 +35,7 @@ extensions = [
     "myst_nb",
 ]
 exclude_patterns = ["auto_examples/*.ipynb", "auto_examples/*.py", "tutorials/*.rst"]
+smartquotes = False  # they make a dash of the two hyphens of an option
 templates_path = ["_templates"]
 nitpicky = False  # docstrings link to types of NumPy and torch, whose inventories would come from a network
 
@@ -79,7 +79,7 @@ html_theme_options = {
     "logo": {"text": "coad"},
     "navbar_end": ["theme-switcher"],
     "header_links_before_dropdown": 7,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"[!a]**": ["page-toc"], "auto_examples/*": []},  # what commands print is wide
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_toc_level": 2,

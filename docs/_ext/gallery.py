@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
+
+from sphinx.errors import ExtensionError
 
 #: A grey that can be read on white and on the theme's dark background; the pictures themselves have no background.
 _GREY = "#808a99"
@@ -45,8 +48,29 @@ def plain_pictures(_config: Any = None, _name: str = "") -> None:
     )
 
 
+def pictures_in_cells() -> None:
+    """Set matplotlib's defaults for the code cells of a page."""
+    plain_pictures()
+    if "ipykernel" in sys.modules:  # and sharp on screens with small points
+        from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+        set_matplotlib_formats("retina")
+
+
 def connect(app: Any) -> None:
     app.connect("build-finished", _copy_pages)
+    app.connect("build-finished", _check_pictures)
+
+
+def _check_pictures(app: Any, error: Exception | None) -> None:
+    """A cell that shows a picture has one on its page."""
+    if error is not None:
+        return
+    for page in sorted(app.env.found_docs):
+        wanted = app.env.doc2path(page).read_text(encoding="utf-8").count("plt.show()")
+        built = (Path(app.outdir) / f"{page}.html").read_text(encoding="utf-8").count("<img ")
+        if app.env.doc2path(page).suffix == ".md" and built < wanted:
+            raise ExtensionError(f"{page}: {wanted} pictures are shown by its cells, and {built} are on the page")
 
 
 def _copy_pages(app: Any, error: Exception | None) -> None:

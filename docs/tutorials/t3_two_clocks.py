@@ -78,7 +78,7 @@ draw()
 
 sh(
     "coad find --s-file current.csv --q-file vibration.csv --s current --q vibration "
-    "--time time --tolerance 20ms --window 1s --out run"
+    "--time time --tolerance 20ms --window 1s --out windows"
 )
 
 # %%
@@ -86,9 +86,9 @@ sh(
 # same ringing. Under the table, "high" means far from the usual waveform, to either side. The windows that are flagged, new data being
 # scored in the same way (a window's time is that of its last reading):
 
-sh("coad score run --s-file current.csv --q-file vibration.csv --out flags.csv")
+sh("coad score windows --s-file current.csv --q-file vibration.csv --out windows.csv")
 
-flags = pd.read_csv("flags.csv")
+flags = pd.read_csv("windows.csv")
 begin = (pd.to_datetime(flags["time"]) - start).dt.total_seconds().to_numpy() - 1.0
 flagged = flags.flag.to_numpy()
 draw([(left, left + 1) for left in begin[flagged]])
