@@ -43,14 +43,23 @@ class Snippet(NamedTuple):
     line: int
     language: str
     text: str
+    run: bool
 
 
 def snippets(page: Path) -> list[Snippet]:
-    """The fenced blocks of a page, with the number of their first line."""
+    """The fenced blocks of a page, with the number of their first line.
+
+    ``<!-- not run: why -->`` above a block says that it is checked for its grammar and its options only.
+    """
     text = page.read_text(encoding="utf-8")
     fence = re.compile(r"^(?P<fence>`{3,})(?P<language>[^\n`]*)\n(?P<body>.*?)^(?P=fence)\s*$", re.M | re.S)
     return [
-        Snippet(text[: found.start()].count("\n") + 2, found["language"].strip(), found["body"])
+        Snippet(
+            text[: found.start()].count("\n") + 2,
+            found["language"].strip(),
+            found["body"],
+            not re.search(r"<!-- not run: [^>]+ -->\n$", text[: found.start()]),
+        )
         for found in fence.finditer(text)
     ]
 
@@ -140,11 +149,13 @@ def test_every_snippet_of_a_page_runs(page, at_home, quicker_training, run_coad,
                     names |= several_regimes()
                 code = re.sub(r"\A(:\w.*\n)+", "", snippet.text)  # the options of a cell of a page
                 monkeypatch.setattr(sys, "path", [*sys.path, str(DOCS / "_ext")])
-                exec(compile(code, where, "exec"), names)
+                compiled = compile(code, where, "exec")
+                if snippet.run:
+                    exec(compiled, names)
                 continue
             for _, command, *arguments in commands(snippet):
                 parse([command, *arguments])
-                if command not in PARSED_ONLY and not PARSED_OPTIONS.intersection(arguments):
+                if snippet.run and command not in PARSED_ONLY and not PARSED_OPTIONS & {*arguments}:
                     ran = run_coad(command, *arguments, *QUICKER.get(command, ()))
                     assert ran.code == 0, f"{where}: coad {command} {shlex.join(arguments)}: {ran.err}"
 
