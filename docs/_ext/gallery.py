@@ -70,7 +70,9 @@ def _check_pictures(app: Any, error: Exception | None) -> None:
         wanted = app.env.doc2path(page).read_text(encoding="utf-8").count("plt.show()")
         built = (Path(app.outdir) / f"{page}.html").read_text(encoding="utf-8").count("<img ")
         if app.env.doc2path(page).suffix == ".md" and built < wanted:
-            raise ExtensionError(f"{page}: {wanted} pictures are shown by its cells, and {built} are on the page")
+            raise ExtensionError(
+                f"{page}: {wanted} pictures are shown by its cells, and {built} are on the page"
+            )
 
 
 def _copy_pages(app: Any, error: Exception | None) -> None:

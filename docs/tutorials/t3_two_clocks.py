@@ -53,17 +53,17 @@ for name, t, values in (("current", t_current, current), ("vibration", t_vibrati
 
 
 def draw(marks=None):
-    """Half a minute of both signals, with stretches marked."""
+    """Three minutes of both signals, with stretches marked."""
     fig, axes = plt.subplots(2, 1, sharex=True)
     for ax, t, values, name in zip(
         axes, (t_current, t_vibration), (current, vibration), ("current", "vibration")
     ):
-        shown = (t > 60) & (t < 120)
+        shown = (t > 60) & (t < 240)
         ax.plot(t[shown], values[shown], lw=0.5, color="C0" if name == "current" else "C1")
         ax.set(ylabel=name)
         for left, right in () if marks is None else marks:
             ax.axvspan(left, right, color="C2", alpha=0.3, lw=0)
-    axes[1].set(xlabel="seconds", xlim=(60, 120))
+    axes[1].set(xlabel="seconds", xlim=(60, 240))
     plt.show()
 
 
