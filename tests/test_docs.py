@@ -31,8 +31,8 @@ PAGES = [
 ]
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.py"))
 
-#: Commands that are checked against the command line and not run: a server, other people's data, minutes of training.
-PARSED_ONLY = {"explore", "bench", "reproduce", "demo"}
+#: Commands that are checked against the command line and not run: servers, other people's data, minutes of training.
+PARSED_ONLY = {"explore", "watch", "bench", "reproduce", "demo"}
 #: The same for options that need more events than the small tables have.
 PARSED_OPTIONS = {"--kinds", "--dismiss"}
 #: Quicker training: the snippet's own options stay, and these are added.
