@@ -83,7 +83,7 @@ sh("coad decide run")
 
 # %%
 # Without a number, ``coad decide`` shows the list. Finding 5 was not looked at; since events *and* a normal finding are named, it takes
-# the answer of the one that it resembles most.
+# the answer of the one that it resembles most. Findings that are not odd stand for normal rows, and it is like one of these.
 
 # %%
 # New data
