@@ -15,6 +15,7 @@ LONG = (
     "explain",
     "findings",
     "findings_level",
+    "live",
     "mnist",
     "mnist_paper",
     "mnist_separate",
