@@ -11,6 +11,7 @@ NAMES = ("search", "honesty", "startup", "learned")
 LONG = (
     "ablation",
     "background",
+    "background_learned",
     "digits",
     "explain",
     "findings",

@@ -204,3 +204,16 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
     (tmp_path / "watch.db").write_text("no database" * 100)
     with pytest.raises(FileError, match=r"watch\.db cannot be opened: file is not a database"):
         Store(tmp_path / "watch.db")
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_alarms_are_the_same_however_many_events_come_in_one_step(tmp_path, size):
+    """A replay brings days in one step; what a latch of minutes ended in between has ended there too."""
+    found = [event(start, start + 10, "closed") for start in (10, 40, 1000, 1030, 5000)]
+    store = Store(tmp_path / "watch.db", OPTIONS)
+    for first in range(0, len(found), size):
+        step = found[first : first + size]
+        store.commit(Step(events=tuple(step), watermark=step[-1].end), b"")
+    store.commit(Step(watermark=9000), b"")
+    alarms = [(one["raised"], one["cleared"], len(one["events"])) for one in store.alarms(limit=-1)]
+    assert sorted(alarms) == [(10, 350, 2), (1000, 1340, 2), (5000, 5310, 1)]

@@ -158,7 +158,10 @@ def _summary(watcher: Watcher) -> None:
     events = len(store.events(-(2**62), -1))
     out(f"{counts.get('flagged', 0):,} flagged in {events:,} event{'s'[: events != 1]}")
     states = Counter(one["state"] for one in alarms)
-    out(f"{len(alarms):,} alarms" + "".join(f", {n:,} {state}" for state, n in sorted(states.items())))
+    out(
+        f"{len(alarms):,} alarm{'s'[: len(alarms) != 1]}"
+        + "".join(f", {n:,} {state}" for state, n in sorted(states.items()))
+    )
     refused: Counter[str] = Counter()
     for one in store.refusals(-(2**62), -1):
         refused[one["reason"]] += one["n_pairs"]

@@ -180,7 +180,9 @@ def _settled(old: Alarm, new: Alarm, now: int, settings: AlarmSettings) -> Alarm
     else:
         state = "latched"
     if state != old["state"] or new["station"] != old["station"]:
-        new |= {"state": state, "n": old["n"] + 1, "changed": max(now, old["changed"])}
+        # A latch runs out at its own time, whenever that is noticed.
+        since = min(now, new["end"] + settings.latch) if state == CLEARED and not new["acknowledged"] else now
+        new |= {"state": state, "n": old["n"] + 1, "changed": max(since, old["changed"])}
         if state == CLEARED:
             new["cleared"] = new["changed"]
     return new

@@ -105,7 +105,9 @@ class Store(Database):
                 self._put(db, counters=dict(counts))
             for refusal in step.refusals:
                 self._refusal(db, asdict(refusal), refusal.key)
-            for event in step.events:
+            for event in sorted(step.events, key=lambda one: one.start):
+                # Time passes between the events of a step too: alarms do not depend on how much comes at once.
+                self._pass_time(db, event.start)
                 self._event(db, event)
             for rows in step.scored:
                 self._differences(db, rows)
