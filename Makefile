@@ -3,7 +3,7 @@
 #   make test    every check
 #   make docs    the documentation, as pages in build/docs
 PYTHON ?= python3
-BIN := .venv/bin
+BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 STAMP := .venv/.installed
 DOCS_STAMP := .venv/.installed-docs
 

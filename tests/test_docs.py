@@ -225,7 +225,10 @@ def listed_names() -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("room", ["coad", "coad.data", "coad.explain", "coad.kinds", "coad.core.theory"])
+@pytest.mark.parametrize(
+    "room",
+    ["coad", "coad.data", "coad.explain", "coad.kinds", "coad.adapters", "coad.export", "coad.core.theory"],
+)
 def test_every_public_name_is_in_the_reference(room):
     module = importlib.import_module(room)
     constants = {"__version__", "MNIST_B", "MNIST_W", "NOISE"}
