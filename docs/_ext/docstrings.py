@@ -1,4 +1,4 @@
-"""Docstrings as numpydoc expects them: what follows the parameters gets a heading; scikit-learn's own methods are left out."""
+"""Docstrings as numpydoc expects them: what follows the parameters gets a heading; methods of other packages are left out."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 def _skipped(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
-    """Methods that scikit-learn adds to every estimator for the routing of metadata."""
-    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", name) else None
+    """Methods that other packages give to every estimator of theirs: they describe them themselves."""
+    elsewhere = not (getattr(member, "__module__", None) or "coad").startswith("coad")
+    return True if elsewhere or re.fullmatch(r"set_\w+_request", name) else None
 
 
 def _with_headings(app: Any, what: str, name: str, member: Any, options: Any, lines: list[str]) -> None:
