@@ -30,6 +30,7 @@ LONG = (
     "slow_level",
     "streaming",
     "streaming_thresholds",
+    "survival",
 )
 
 
