@@ -35,7 +35,7 @@ TUTORIALS = sorted((DOCS / "tutorials").glob("*.py"))
 PARSED_ONLY = {"explore", "watch", "bench", "reproduce", "demo"}
 #: The same for options that need more events than the small tables have.
 PARSED_OPTIONS = {"--kinds", "--dismiss"}
-#: Pages whose Python is taken from a running watch or cluster: it is checked for its grammar.
+#: Pages whose code is taken from a running watch or cluster: it is checked for its grammar and its options.
 PIECES = ("live", "live-sources", "live-page", "scale")
 #: Pages that train models.
 SLOW = ("README", "modes", "export", "ecosystem")
@@ -144,6 +144,7 @@ def several_regimes() -> dict[str, object]:
 )
 def test_every_snippet_of_a_page_runs(page, at_home, quicker_training, run_coad, monkeypatch):
     names = names_in_reach()
+    whole = page.stem not in PIECES
     for snippet in snippets(page):
         where = f"{page.relative_to(ROOT)}, line {snippet.line}"
         with warnings.catch_warnings():
@@ -154,12 +155,13 @@ def test_every_snippet_of_a_page_runs(page, at_home, quicker_training, run_coad,
                 code = re.sub(r"\A(:\w.*\n)+", "", snippet.text)  # the options of a cell of a page
                 monkeypatch.setattr(sys, "path", [*sys.path, str(DOCS / "_ext")])
                 compiled = compile(code, where, "exec")
-                if snippet.run and page.stem not in PIECES:
+                if snippet.run and whole:
                     exec(compiled, names)
                 continue
             for _, command, *arguments in commands(snippet):
                 parse([command, *arguments])
-                if snippet.run and command not in PARSED_ONLY and not PARSED_OPTIONS & {*arguments}:
+                known = command not in PARSED_ONLY and not PARSED_OPTIONS & {*arguments}
+                if snippet.run and whole and known:
                     ran = run_coad(command, *arguments, *QUICKER.get(command, ()))
                     assert ran.code == 0, f"{where}: coad {command} {shlex.join(arguments)}: {ran.err}"
 

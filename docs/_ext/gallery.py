@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sphinx.errors import ExtensionError
-
 #: A grey that can be read on white and on the theme's dark background; the pictures themselves have no background.
 _GREY = "#808a99"
 #: Colours that keep a contrast of 3 to 1 with both backgrounds.
@@ -70,6 +68,8 @@ def _check_pictures(app: Any, error: Exception | None) -> None:
         wanted = app.env.doc2path(page).read_text(encoding="utf-8").count("plt.show()")
         built = (Path(app.outdir) / f"{page}.html").read_text(encoding="utf-8").count("<img ")
         if app.env.doc2path(page).suffix == ".md" and built < wanted:
+            from sphinx.errors import ExtensionError  # tests import this file, and need no Sphinx
+
             raise ExtensionError(
                 f"{page}: {wanted} pictures are shown by its cells, and {built} are on the page"
             )
