@@ -12,7 +12,7 @@ from coad.findings.clusters import _margins
 from coad.findings.features import InputFeatures
 from coad.findings.finding import FindingTable
 from coad.findings.judging import holm
-from coad.findings.oddness import Oddness
+from coad.core.oddness import Oddness
 from coad.findings.order import score_of
 from coad.findings.tails import PANEL, TailLens, _best_thresholds
 

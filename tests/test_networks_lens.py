@@ -15,7 +15,7 @@ from coad.exceptions import InputError
 from coad.findings.candidates import FitRows, folds_of
 from coad.findings.features import InputFeatures
 from coad.findings.networks import NetworkLens, _inputs
-from coad.findings.oddness import Oddness
+from coad.core.oddness import Oddness
 from coad.learned.estimator import CoAD
 from coad.learned.objective import CoincidenceLoss
 from coad.learned.training.duo import Rows, StoredRows, confidences, fingerprint

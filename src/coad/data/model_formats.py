@@ -9,6 +9,7 @@ format   what changed
 3        the rule is a value of its own (``rule``): thresholds, β, α, background, dismissed kinds
 4        the rule has the correlation of the background, 0 before; thresholds have the setting ``background``,
          ``"independent"`` before
+5        a catalogue of modes has members for each fold, with transforms of their own
 =======  ==================================================================================
 """
 
@@ -21,7 +22,7 @@ import numpy as np
 
 __all__ = ["FORMAT_VERSION", "upgraded"]
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 
 
 def upgraded(facts: dict[str, Any]) -> dict[str, Any]:

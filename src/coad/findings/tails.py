@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from coad._typing import BoolArray, FloatArray
 from coad.core.background import choose_background, correlated_chance
 from coad.core.copula import joint_exceedance
+from coad.core.oddness import ODD
 from coad.exceptions import FileError
-from coad.findings.candidates import ODD, Candidate, FitRows, Rows, Votes
+from coad.findings.candidates import Candidate, FitRows, Rows, Votes
 
 __all__ = ["PANEL", "TailLens"]
 

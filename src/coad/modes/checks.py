@@ -25,7 +25,8 @@ __all__ = [
     "warn_of_copies",
 ]
 
-#: Rows that a mode needs to be learned, and the default number of modes to start with: more cost time, few data have more.
+#: Rows that a mode needs to be learned, and the default number of outputs of a network: more than there are modes (the
+#: consensus joins what is split), because a rare kind that shares its output with another is lost. More cost time.
 ROWS_PER_MODE, DEFAULT_MODES = 20, 40
 #: Rows of the smallest mode that a batch should hold.
 _MIN_BATCH_ROWS = 8
