@@ -21,6 +21,7 @@ LONG = (
     "modes",
     "modes_real",
     "modes_sets",
+    "modes_tables",
     "peers",
     "regime_level",
     "report",

@@ -51,22 +51,6 @@ def coassociation(a, b):
     return [[math.sqrt(both[0][i][j] * both[1][i][j]) for j in range(n)] for i in range(n)]
 
 
-def information_loss(counts, k, m):
-    """Information that a table loses by merging modes k and m."""
-    n = sum(map(sum, counts))
-    joined = [i for i in range(len(counts)) if i != m]
-
-    def cell(x, y):
-        return sum(counts[i][j] for i in ({k, m} if x == k else {x}) for j in ({k, m} if y == k else {y}))
-
-    def held(cells):
-        p = [[x / n for x in row] for row in cells]
-        rows, columns = [sum(row) for row in p], [sum(column) for column in zip(*p, strict=True)]
-        return information(p, [[x * y for y in columns] for x in rows])
-
-    return held(counts) - held([[cell(x, y) for y in joined] for x in joined])
-
-
 def cross_information(s, q, fold, i):
     """ln(observed / chance) of the votes of row i, by the rows of the other folds and one row more on each side."""
     others = [j for j in range(len(s)) if fold[j] != fold[i]]

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import coad
+from coad.core.oddness import Oddness
 from coad.exceptions import FileError, InputError, NotFittedError
 from coad.findings.clusters import _margins
 from coad.findings.features import InputFeatures
 from coad.findings.finding import FindingTable
 from coad.findings.judging import holm
-from coad.core.oddness import Oddness
 from coad.findings.order import score_of
 from coad.findings.tails import PANEL, TailLens, _best_thresholds
 

@@ -1,4 +1,4 @@
-"""From votes to one labelling: tables of votes, groups of rows, which groups are one mode, and their tests."""
+"""From votes to one labelling: groups of rows, how outputs map to them, and their tests."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import hypergeom
 
 from coad.modes import consensus, evidence
+from coad.modes.grouping import find_groups
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -57,37 +58,53 @@ def test_the_information_of_a_row_comes_from_the_tables_of_other_folds(seed):
     rng = np.random.default_rng(seed)
     s, fold = rng.integers(3, size=90), np.arange(90) % 3
     q = np.where(rng.random(90) < 0.7, s, rng.integers(3, size=90))
-    value = consensus.cross_information(consensus.fold_tables(s, q, fold, 3))
+    value = evidence.cross_information(s, q, fold, 3)
     for i in (0, 1, 2, 50):
-        assert value[fold[i], s[i], q[i]] == pytest.approx(naive_modes.cross_information(s, q, fold, i))
+        assert value[i] == pytest.approx(naive_modes.cross_information(s, q, fold, i))
 
 
 def test_noise_has_no_cross_fitted_information():
     rng = np.random.default_rng(0)
     s, q = rng.integers(20, size=(2, 2000))
-    tables = consensus.fold_tables(s, q, np.arange(2000) % 5, 20)
-    assert (tables * consensus.cross_information(tables)).sum() < 0
-    assert evidence.table_information(tables.sum(0)) > 0.05, "a table that is judged by itself has some"
+    assert evidence.cross_information(s, q, np.arange(2000) % 5, 20).mean() < 0
+    own = evidence.table_information(evidence.joint_counts(s, q, 20))
+    assert own > 0.05, "a table that is judged by itself has some"
 
 
-def test_groups_that_the_inputs_confuse_at_random_are_merged_and_others_are_not():
+def noisy_outputs(kind, rng, members=4, outputs=8, wrong=0.1):
+    """Votes of members that know the kind of most rows."""
+    seen = np.where(
+        rng.random((members, len(kind))) < wrong, rng.integers(outputs, size=(members, len(kind))), kind
+    )
+    return np.eye(outputs)[seen]
+
+
+def test_groups_that_both_inputs_see_are_kept_and_those_that_one_sees_are_not():
     rng = np.random.default_rng(0)
-    kind = rng.choice(3, size=2000, p=[0.57, 0.4, 0.03])
-    # Kind 0 is cut in three by each input for itself: 0, 3 and 4 are one mode.
-    s, q = (np.where(kind == 0, rng.choice([0, 3, 4], size=2000), kind) for _ in range(2))
-    group = consensus.merge_groups(consensus.fold_tables(s, q, np.arange(2000) % 5, 5))
-    assert group[0] == group[3] == group[4]
-    assert len({group[0], group[1], group[2]}) == 3
+    kind = rng.choice(3, size=1000, p=[0.57, 0.4, 0.03])
+    fold = np.arange(1000) % 5
+    alone = np.where(rng.random(1000) < 0.5, kind, kind + 3)  # a split that q does not see
+    votes = [(noisy_outputs(alone, rng), noisy_outputs(kind, rng)) for _ in range(5)]
+    groups = find_groups(votes, fold, None, 0.01, rng)
+    for k in range(3):
+        values, counts = np.unique(groups.labels[kind == k], return_counts=True)
+        assert counts.max() > 0.9 * (kind == k).sum()
+        assert values[counts.argmax()] >= 0
+    assert (groups.p_values <= 0.01).all()
+    assert groups.stability.min() > 0.5
+    noise = [(noisy_outputs(rng.integers(8, size=1000), rng), one[1]) for one in votes]
+    assert len(find_groups(noise, fold, None, 0.01, rng)) == 0
 
 
-def test_what_a_union_loses_agrees_with_the_difference_of_two_tables():
-    counts = np.random.default_rng(0).integers(0, 30, size=(5, 5))
-    counts[0, 3] = 0
-    loss = consensus.information_loss(counts)
-    assert loss == pytest.approx(loss.T)
-    for k in range(5):
-        for m in range(k):
-            assert loss[k, m] == pytest.approx(naive_modes.information_loss(counts.tolist(), k, m))
+def test_a_group_is_judged_by_members_that_did_not_see_its_rows():
+    """Members that know their training rows by heart, and nothing else, show nothing."""
+    rng = np.random.default_rng(0)
+    kind, fold = rng.integers(4, size=800), np.arange(800) % 4
+    votes = []
+    for k in range(4):
+        a, b = (np.eye(4)[np.where(fold == k, rng.integers(4, size=(2, 800)), kind)] for _ in range(2))
+        votes.append((a, b))
+    assert len(find_groups(votes, fold, None, 0.01, rng)) == 0
 
 
 def test_a_mode_that_a_member_cut_in_pieces_is_still_stable():

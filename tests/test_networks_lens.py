@@ -10,12 +10,12 @@ import pytest
 import torch
 from makers import event_rows
 
+from coad.core.oddness import Oddness
 from coad.core.runs import RowOrder
 from coad.exceptions import InputError
 from coad.findings.candidates import FitRows, folds_of
 from coad.findings.features import InputFeatures
 from coad.findings.networks import NetworkLens, _inputs
-from coad.core.oddness import Oddness
 from coad.learned.estimator import CoAD
 from coad.learned.objective import CoincidenceLoss
 from coad.learned.training.duo import Rows, StoredRows, confidences, fingerprint

@@ -1,8 +1,8 @@
-"""Kinds that occur in several modes: groups of the deviations from the centre of each row's mode.
+"""Kinds that occur in several regimes: groups of the deviations from the centre of each row's regime.
 
 A leak shows under every load. Where operating points multiply (a cooler, a valve, an accumulator), it is a small part of
-many modes and a mode of its own in none. So the centre of its mode is subtracted from each row, in both inputs; a change
-that is the same everywhere is one group there.
+many groups and a mode of its own in none. So the centre of its regime, the finest group that most members agree on, is
+subtracted from each row, in both inputs; a change that is the same everywhere is one group there.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Two = tuple[FloatArray, FloatArray]
 class Deviations:
     """Networks for the deviations of rows from the centre of their mode.
 
-    ``front`` maps rows to scaled columns; ``centres`` (modes, columns) are those of s and q; ``folds`` are the members,
-    whose outputs are mapped to kinds; ``sizes`` are those of the modes that rows are assigned to first.
+    ``front`` maps rows to scaled columns; ``centres`` (regimes, columns) are those of s and q, ``sizes`` those of the
+    regimes: the finest groups of rows. The outputs of ``folds`` are mapped to kinds.
     """
 
     front: Front
@@ -49,10 +49,12 @@ class Deviations:
         ]
         return found[0], found[1]
 
-    def add(self, arrays: Arrays, modes: Two) -> Two:
-        """Confidences of some rows in modes, followed by those in kinds."""
-        mode = pair_evidence(*modes, self.sizes).argmax(1)
-        return with_kinds(modes, mode_confidences(self.folds, self.rows(arrays, mode), None))
+    def add(self, arrays: Arrays, both: Two) -> Two:
+        """Confidences of some rows in modes and kinds, from ``both`` those in modes and those in regimes."""
+        k = both[0].shape[1] - len(self.sizes)
+        regime = pair_evidence(both[0][:, k:], both[1][:, k:], self.sizes).argmax(1)
+        kinds = mode_confidences(self.folds, self.rows(arrays, regime), None)
+        return with_kinds((both[0][:, :k], both[1][:, :k]), kinds)
 
 
 def with_kinds(modes: Two, kinds: Two) -> Two:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from coad.modes.consensus import mode_of_rows, pair_evidence
 from coad.modes.coordinates import Arrays, Front, MappedRows
 from coad.modes.deviations import Deviations, find_kinds, with_kinds
 from coad.modes.ensemble import FoldMembers, Folds, make_folds, train_folds
-from coad.modes.grouping import Two, find_groups, oddness_of_groups
+from coad.modes.grouping import Two, find_groups, finest_groups, oddness_of_groups
 from coad.modes.selection import choose_recipe
 from coad.modes.training import CONV_BATCH, FLAT_BATCH, Plan
 from coad.modes.transforms import candidate_steps
@@ -129,14 +129,15 @@ def _catalogue(
             for side in (0, 1)
         ]
     )
-    members, held, mean = groups.mapped(members), groups.held, groups.mean
+    held, mean, to_modes = groups.held, groups.mean, groups.to_groups
     sizes, p_values, stability = groups.sizes, groups.p_values, groups.stability
     found = None
     if rows.flat and codes is None:  # with a context, rows are scaled within it already
+        regimes = finest_groups(votes, fold, rng)
         found = find_kinds(
             arrays,
             rows.front,
-            groups,
+            regimes,
             folds,
             plan,
             members=max(1, model.n_starts // 2),  # less is left to be found
@@ -147,12 +148,14 @@ def _catalogue(
         )
     if found is not None:
         _, kinds, own = found
+        to_modes = groups.beside(regimes)
         held, mean = with_kinds(held, kinds.held), with_kinds(mean, kinds.mean)
         sizes, p_values, stability = (
             np.concatenate(pair)
             for pair in ((sizes, kinds.sizes), (p_values, kinds.p_values), (stability, kinds.stability))
         )
         odd = np.concatenate([odd, own], axis=1)
+    members = [replace(one, to_modes=pair) for one, pair in zip(members, to_modes, strict=True)]
     row_evidence = pair_evidence(*mean, sizes)
     told = mode_of_rows(row_evidence)
     table = mode_statistics(held, told, row_evidence, p_values, stability, odd, codes, model.max_rare)

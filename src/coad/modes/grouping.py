@@ -13,7 +13,7 @@ from coad.modes import consensus
 from coad.modes.ensemble import FoldMembers
 from coad.modes.evidence import holm, mode_p_values
 
-__all__ = ["Groups", "find_groups", "oddness_of_groups"]
+__all__ = ["Groups", "find_groups", "finest_groups", "map_to_groups", "oddness_of_groups"]
 
 Two = tuple[FloatArray, FloatArray]
 
@@ -62,6 +62,13 @@ class Groups:
             [part(pair) for pair in self.to_groups],
         )
 
+    def beside(self, other: Groups) -> list[Two]:
+        """``to_groups`` of these groups, followed by those of others, which the same members vote for."""
+        return [
+            (np.concatenate([one[0], two[0]], axis=2), np.concatenate([one[1], two[1]], axis=2))
+            for one, two in zip(self.to_groups, other.to_groups, strict=True)
+        ]
+
     def mapped(self, folds: Sequence[FoldMembers]) -> list[FoldMembers]:
         """The members of each fold with their outputs mapped to these groups."""
         return [replace(own, to_modes=pair) for own, pair in zip(folds, self.to_groups, strict=True)]
@@ -88,7 +95,30 @@ def find_groups(
         Chooses the rows that are grouped first, if there are many.
     """
     a, b = (np.concatenate([own[side] for own in votes]) for side in (0, 1))
-    group = consensus.group_rows(a, b, rng)
+    every = map_to_groups(votes, fold, consensus.group_rows(a, b, rng))
+    # Each input votes for the group with the most confidence, and once more for the one that makes it most likely: by
+    # confidence, small groups have hardly a vote. Each group has two tests.
+    k, tests = len(every), []
+    for weight in (np.ones(k), every.sizes):
+        vote_s, vote_q = ((own / weight).argmax(1) for own in every.held)
+        tests.append(mode_p_values(vote_s, vote_q, k, codes))
+    p_values = holm(np.minimum(2 * np.minimum(*tests), 1.0))
+    large = every.sizes * len(fold) >= consensus.MIN_ROWS
+    found = replace(every, p_values=p_values).only(np.flatnonzero((p_values <= significance) & large))
+    labels = found.labels
+    cast = [(x.argmax(1), y.argmax(1)) for x, y in zip(a, b, strict=True)]
+    stability = [consensus.stability_of(labels == one, cast) for one in range(len(found))]
+    return replace(found, stability=np.array(stability))
+
+
+def finest_groups(votes: Sequence[Two], fold: IntArray, rng: np.random.Generator) -> Groups:
+    """Groups of rows that most members put together, whether significant or not; see :func:`find_groups`."""
+    a, b = (np.concatenate([own[side] for own in votes]) for side in (0, 1))
+    return map_to_groups(votes, fold, consensus.group_rows(a, b, rng, consensus.FINEST))
+
+
+def map_to_groups(votes: Sequence[Two], fold: IntArray, group: IntArray) -> Groups:
+    """The outputs of all members mapped to groups, by the rows outside their fold."""
     n, k = len(group), int(group.max()) + 1
     held, mean = (np.zeros((n, k)), np.zeros((n, k))), (np.zeros((n, k)), np.zeros((n, k)))
     to_groups: list[Two] = []
@@ -100,14 +130,8 @@ def find_groups(
             held[side][out] = own[out]
             mean[side][:] += own / len(votes)
         to_groups.append((pair[0], pair[1]))
-    sizes = np.bincount(group, minlength=k) / n
-    p_values = holm(mode_p_values(held[0].argmax(1), held[1].argmax(1), k, codes))
-    every = Groups(sizes, p_values, np.zeros(k), held, mean, to_groups)
-    found = every.only(np.flatnonzero((p_values <= significance) & (sizes * n >= consensus.MIN_ROWS)))
-    labels = found.labels
-    cast = [(x.argmax(1), y.argmax(1)) for x, y in zip(a, b, strict=True)]
-    stability = [consensus.stability_of(labels == one, cast) for one in range(len(found))]
-    return replace(found, stability=np.array(stability))
+    sizes = np.maximum(np.bincount(group, minlength=k), 1) / n
+    return Groups(sizes, np.ones(k), np.zeros(k), held, mean, to_groups)
 
 
 def oddness_of_groups(
