@@ -52,10 +52,10 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_modes : int, optional
-        Outputs of each network (default 16, one more for each 250 rows from 4,000 on, at most 40). Outputs that tell the
-        same are merged; the consensus of the members may have more modes.
+        Outputs of each network, more than there are modes (default 40, fewer for less than 1,600 rows).
     max_rare : float
-        Modes of at most this fraction of the rows are called rare, until :meth:`set_role` says otherwise.
+        Modes of at most this fraction of the rows are called rare if they are odd in both inputs (:mod:`coad.core.oddness`),
+        until :meth:`set_role` says otherwise.
     smallest : float
         The smallest mode wanted, as a fraction of the rows; a batch must hold some rows of it.
     net : None, "mnist", "milling", "rf", NetSpec or a pair of NetSpec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import hypergeom, norm
+from scipy.special import betainc
 
 from coad._typing import FloatArray, IntArray
 
@@ -59,23 +59,26 @@ def shift_p_value(votes: list[HeldOutVotes], k: int, *, memory: int = 0, shifts:
     return (1 + different * reached / shifts) / (1 + different)
 
 
-def mode_p_values(s: IntArray, q: IntArray, k: int, context: IntArray | None = None) -> FloatArray:
-    """The p-value of each mode's joint votes, if q's votes were shuffled over the rows (of each context), (k,).
+def mode_p_values(s: IntArray, q: IntArray, k: int, strata: IntArray | None = None) -> FloatArray:
+    """The p-value of each mode's joint votes, if q's votes were shuffled over the rows of each stratum, (k,).
 
-    It is hypergeometric; with a context, whose counts are a sum of such, its normal approximation.
+    The joint votes are then a sum of hypergeometric counts, whose tail is that of the binomial distribution with the same
+    mean and variance: with small counts nearly Poisson's, with many nearly normal.
+
+    >>> votes = np.repeat([0, 1], [90, 10])
+    >>> mode_p_values(votes, votes, 2).max() < 1e-9, mode_p_values(votes, votes[::-1], 2).min() > 0.1
+    (np.True_, np.True_)
     """
-    if context is None:
-        counts = joint_counts(s, q, k)
-        return np.asarray(
-            hypergeom.sf(counts.diagonal() - 1, len(s), counts.sum(1), counts.sum(0)), dtype=np.float64
-        )
-    joint, mean, variance = (np.zeros(k) for _ in range(3))
-    for one in np.unique(context):
-        counts = joint_counts(s[context == one], q[context == one], k)
+    joint, mean, variance = np.zeros(k), np.zeros(k), np.zeros(k)
+    parts = np.zeros(len(s), dtype=np.int64) if strata is None else strata
+    for one in np.unique(parts):
+        counts = joint_counts(s[parts == one], q[parts == one], k)
         n, row, column = max(int(counts.sum()), 2), counts.sum(1).astype(np.float64), counts.sum(0)
         joint, mean = joint + counts.diagonal(), mean + row * column / n
         variance = variance + row * column * (n - row) * (n - column) / (n**2 * (n - 1.0))
-    return np.asarray(norm.sf((joint - 0.5 - mean) / np.sqrt(np.maximum(variance, 1e-12))))
+    chance = np.clip(1.0 - variance / np.maximum(mean, 1e-12), 1e-9, 1.0 - 1e-9)
+    trials = np.maximum(mean / chance - joint + 1.0, 1e-9)
+    return np.asarray(np.where(joint > 0, betainc(np.maximum(joint, 1.0), trials, chance), 1.0))
 
 
 def holm(p_values: FloatArray) -> FloatArray:

@@ -98,10 +98,12 @@ def find_groups(
     every = map_to_groups(votes, fold, consensus.group_rows(a, b, rng))
     # Each input votes for the group with the most confidence, and once more for the one that makes it most likely: by
     # confidence, small groups have hardly a vote. Each group has two tests.
+    # Votes are compared within folds, whose members map them to groups in ways of their own.
     k, tests = len(every), []
+    strata = fold if codes is None else fold + (int(fold.max()) + 1) * codes
     for weight in (np.ones(k), every.sizes):
         vote_s, vote_q = ((own / weight).argmax(1) for own in every.held)
-        tests.append(mode_p_values(vote_s, vote_q, k, codes))
+        tests.append(mode_p_values(vote_s, vote_q, k, strata))
     p_values = holm(np.minimum(2 * np.minimum(*tests), 1.0))
     large = every.sizes * len(fold) >= consensus.MIN_ROWS
     found = replace(every, p_values=p_values).only(np.flatnonzero((p_values <= significance) & large))
