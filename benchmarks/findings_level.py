@@ -15,11 +15,11 @@ import coad
 from benchmarks._results import record, table
 
 #: Fits of independent noise, and of correlated noise, which takes longer.
-FITS, CORRELATED_FITS = 100, 20
+FITS, CORRELATED_FITS = 100, 40
 #: Rows and columns of each input.
 SHAPES = ((150, 20), (150, 40), (400, 40), (600, 5))
 #: Correlated inputs: rows, columns, correlation of each pair of columns.
-CORRELATED = ((500, 5, 0.3), (500, 5, 0.6), (1_000, 2, 0.6))
+CORRELATED = ((500, 5, 0.1), (500, 5, 0.3), (500, 5, 0.6), (1_000, 2, 0.6), (2_000, 5, 0.3), (2_000, 5, -0.3))
 
 
 def run() -> None:
@@ -32,7 +32,8 @@ def noise(n: int, width: int, seed: int, rho: float = 0.0) -> tuple[np.ndarray, 
     """Two inputs of normal columns; column i of both has the correlation ``rho``."""
     rng = np.random.default_rng(seed)
     common, s, q = rng.normal(size=(3, n, width))
-    return tuple(np.sqrt(rho) * common + np.sqrt(1 - rho) * x for x in (s, q))  # type: ignore[return-value]
+    shared, own = np.sqrt(abs(rho)), np.sqrt(1 - abs(rho))
+    return shared * common + own * s, np.sign(rho) * shared * common + own * q
 
 
 def _level() -> str:
@@ -41,8 +42,8 @@ def _level() -> str:
         fits = CORRELATED_FITS if rho else FITS
         with ProcessPoolExecutor(2) as pool:
             seen = list(pool.map(partial(_flags, n, width, rho), range(fits)))
-        flagged, cautioned = (sum(one[i] for one in seen) for i in (0, 1))
-        lines.append((f"{n:,}", width, rho, fits, f"{flagged / fits:.0%}", f"{cautioned / fits:.0%}"))
+        flagged, before = (sum(one[i] for one in seen) for i in (0, 1))
+        lines.append((f"{n:,}", width, rho, fits, f"{flagged / fits:.1%}", f"{before / fits:.1%}"))
         print(lines[-1], file=sys.stderr, flush=True)
     head = (
         "rows",
@@ -50,19 +51,19 @@ def _level() -> str:
         "correlation",
         "fits",
         "anything flagged",
-        "of which all with the caution",
+        "or held back as merely correlated",
     )
     return (
         table(head, lines)
-        + "\n\nDefault settings. Asked for: nothing flagged in at least 95 % of the fits of independent noise."
+        + "\n\nDefault settings. Asked for: nothing flagged in at least 95 % of the fits. The last column: something is rare "
+        "and odd in both beyond chance, and it is flagged, or held back because correlated inputs show as much."
     )
 
 
 def _flags(n: int, width: int, rho: float, seed: int) -> tuple[bool, bool]:
-    """Whether anything is flagged in one set of noise, and whether all of it with the caution."""
+    """Whether anything is flagged in one set of noise, and whether it is or would be without the test of correlation."""
     found = coad.find(*noise(n, width, 70_000 + seed, rho), ordered=False, random_state=seed)
-    own = [one for one in found if one.flagged]
-    return bool(own), bool(own) and all(one.only_correlated for one in own)
+    return any(one.flagged for one in found), any(one.reason in ("", "correlated") for one in found)
 
 
 def _time() -> str:

@@ -52,3 +52,30 @@ def holm(p_values):
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
         found[i] = largest
     return found
+
+
+def joint(far_s, far_q, shares):
+    """How many rows are among the farthest ones in s and in q, for each pair of shares."""
+    n = len(far_s)
+
+    def farthest(far, share):
+        order = sorted(range(n), key=lambda i: -far[i])
+        return {row for place, row in enumerate(order) if (place + 0.5) / n <= share}
+
+    return np.array([[len(farthest(far_s, a) & farthest(far_q, b)) for b in shares] for a in shares])
+
+
+def followed(findings):
+    """For each finding, whose answer it takes: None, or the number of the nearest one that has an answer."""
+    answers = {one.number: one.decision for one in findings if one.decision in ("event", "normal")}
+    if set(answers.values()) != {"event", "normal"}:
+        return [None] * len(findings)
+    for one in findings:
+        if one.number not in answers and (one.odd_s < 0.5 or one.odd_q < 0.5):
+            answers[one.number] = "normal"
+    told = []
+    for one in findings:
+        others = [k for k in answers if k != one.number]
+        distance = {k: ((findings[k - 1].centre - one.centre) ** 2).sum() for k in others}
+        told.append(None if one.decision else min(others, key=distance.get))
+    return told

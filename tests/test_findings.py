@@ -10,6 +10,7 @@ import coad
 from coad.core.oddness import Oddness
 from coad.exceptions import FileError, InputError, NotFittedError
 from coad.findings.clusters import _margins
+from coad.findings.correlated import _SHARES, _joint, _levels, joint_tail_p_value
 from coad.findings.features import InputFeatures
 from coad.findings.finding import FindingTable
 from coad.findings.judging import holm
@@ -65,7 +66,7 @@ def test_every_finding_that_is_not_flagged_says_why(plant):
     quiet = [one for one in found if not one.flagged]
     assert quiet
     for one in quiet:
-        assert one.reason in ("common", "not odd", "chance", "all chance")
+        assert one.reason in ("common", "not odd", "chance", "all chance", "correlated")
         assert one.verdict.startswith("no: ")
         assert len(one.verdict) > 6
 
@@ -164,6 +165,40 @@ def test_noise_ends_with_a_list_all_the_same():
     assert (np.diff(odd) <= 1e-12).all()
 
 
+def test_correlated_noise_is_listed_but_not_flagged():
+    """Counted as if inputs were independent, these sets all had findings that were flagged."""
+    flagged = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        common, s, q = rng.normal(size=(3, 600, 2))
+        found = coad.find(0.8 * common + 0.6 * s, 0.8 * common + 0.6 * q, ordered=False, lenses=["clusters"])
+        flagged += any(one.flagged for one in found)
+        if found.p_value_ <= 0.05:
+            assert found.correlated_p_value_ > 0.05 or any(one.flagged for one in found)
+    assert any(one.reason == "correlated" for one in found)
+    assert "as correlated as these" in found.headline
+    assert flagged <= 1
+
+
+def test_events_that_meet_beyond_the_correlation_are_told_from_it_within_contexts_too():
+    rng = np.random.default_rng(0)
+    place = np.arange(1200) % 3
+    load = rng.normal(size=(1200, 2)) * (1 + place[:, None])
+    s, q = load + rng.normal(size=(1200, 2)), -load + rng.normal(size=(1200, 2))
+    assert joint_tail_p_value(s, q, place, rng=np.random.default_rng(1)) > 0.05
+    s[:15, 0] += 14
+    q[:15, 1] += 14
+    assert joint_tail_p_value(s, q, place, rng=np.random.default_rng(1)) <= 0.025
+
+
+def test_joint_tails_are_counted_as_the_slow_version_does():
+    rng = np.random.default_rng(0)
+    for n in (1, 7, 60):
+        far_s, far_q = rng.normal(size=(2, n))
+        fast = _joint(_levels(far_s), _levels(far_q))
+        assert np.array_equal(fast, naive_findings.joint(far_s, far_q, _SHARES))
+
+
 def test_the_end_of_a_common_load_carries_a_caution_and_an_event_does_not():
     rng = np.random.default_rng(0)
     load = rng.normal(size=(1500, 1))
@@ -182,6 +217,44 @@ def test_the_end_of_a_common_load_carries_a_caution_and_an_event_does_not():
 
 
 # Decisions.
+
+
+def test_undecided_findings_follow_the_one_they_resemble_once_an_event_and_a_normal_one_are_named(plant):
+    *_, fitted = plant
+    found = fitted.copy()
+    before = [one.flagged for one in found]
+    found.decide(1, "event")
+    assert [one.flagged for one in found][1:] == before[1:]
+    found.decide(len(found), "normal")
+    assert [one.follows for one in found] == naive_findings.followed(list(found))
+    for one in found:
+        if one.decision is None:
+            answer = found[one.follows].decision or "normal"
+            assert one.flagged == (answer == "event")
+            if one.flagged or one.flagged_by_default:
+                assert one.verdict == f"{'yes' if one.flagged else 'no'}: like {one.follows}"
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        found.decide(
+            int(rng.integers(1, len(found) + 1)), [None, "event", "normal", "ignore"][rng.integers(4)]
+        )
+        assert [one.follows for one in found] == naive_findings.followed(list(found))
+    for number in range(1, len(found) + 1):
+        found.decide(number, None)
+    assert [one.flagged for one in found] == before
+
+
+def test_what_follows_from_decisions_is_saved(plant, tmp_path):
+    s, q, _, fitted = plant
+    found = fitted.copy().decide(2, "event").decide(1, "normal")
+    assert any(one.carried for one in found)
+    found.save(tmp_path / "run")
+    again = coad.load(tmp_path / "run")
+    assert [one.verdict for one in again] == [one.verdict for one in found]
+    assert np.array_equal(again.predict(s, q), found.predict(s, q))
+    assert [one.verdict for one in again.decide(3, "event")] == [
+        one.verdict for one in found.decide(3, "event")
+    ]
 
 
 def test_what_a_person_decides_comes_before_the_default_and_the_smaller_finding_first(plant):

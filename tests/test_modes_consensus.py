@@ -37,12 +37,12 @@ def test_rows_that_the_members_disagree_on_are_one_group(monkeypatch):
         return np.stack([np.eye(12)[np.where(kind < 0, rng.integers(2, 12, 400), kind)] for _ in range(10)])
 
     a, b = votes(), votes()
-    label = consensus.group_rows(a, b, rng, consensus.FINEST)
+    label = consensus.group_rows(a, b, rng, 0.5)
     assert [len(np.unique(label[kind == k])) for k in (0, 1)] == [1, 1]
     assert (label[kind < 0] == label.max()).mean() > 0.95
     # The same if most rows join the groups of a sample.
     monkeypatch.setattr(consensus, "_COASSOCIATED", 300)
-    again = consensus.group_rows(a, b, rng, consensus.FINEST)
+    again = consensus.group_rows(a, b, rng, 0.5)
     assert (again[kind < 0] == again.max()).mean() > 0.95
     assert len(np.unique(again[kind == 0])) == 1
 

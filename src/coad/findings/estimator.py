@@ -120,6 +120,8 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
         By number.
     p_value_ : float
         How often other pairings agree as much on what is rare and odd.
+    correlated_p_value_ : float
+        How often inputs that are merely correlated show as much; 1 if the first one is not significant.
     """
 
     names_s_: tuple[str, ...] | None = None
@@ -195,7 +197,7 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
         candidates: list[Candidate] = []
         for lens in lenses:
             candidates += lens.propose(data)
-        found, self.p_value_ = findings_of(candidates, data)
+        found, self.p_value_, self.correlated_p_value_ = findings_of(candidates, data)
         used = {one.lens[0] for one in found}
         self.lenses_: dict[str, Lens] = {lens.name: lens for lens in lenses if lens.name in used}
         self.findings_ = tuple(self._described(one, data, channels) for one in found)
@@ -224,6 +226,7 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
         return replace(
             one,
             exemplars=tuple(int(i) for i in one.rows[typical]),
+            centre=both.mean(0, dtype=np.float64),
             why=Why(columns[0], columns[1]),
             first_seen=seen[0],
             last_seen=seen[1],

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from coad._typing import IntArray
+from coad._typing import FloatArray, IntArray
 from coad.core.validation import LEVEL
 from coad.exceptions import InputError
 from coad.findings.why import Why
@@ -25,6 +25,7 @@ REASONS: Final = {
     "not odd": "not odd in {where}",
     "chance": "chance explains as much",
     "all chance": "chance explains as much as all odd findings together (p = {p_value:.2g})",
+    "correlated": "inputs as correlated as these show as much without events (p = {p_value:.2g})",
 }
 
 
@@ -65,6 +66,11 @@ class Finding:
         often so correlated inputs without events have as many rows far out in both; None for others.
     decision
         What a person decided; None if nobody did.
+    follows, carried
+        The finding that it resembles most of those that a person's decisions speak of, and what follows for it: ``"event"``
+        or ``"normal"``; None before there are decisions of both kinds (:func:`coad.findings.following.followed`).
+    centre
+        The mean of its rows in the features of both inputs; None in models saved before it was kept.
     exemplars
         Typical rows of it.
     why
@@ -94,6 +100,9 @@ class Finding:
     correlation: float | None = None
     correlation_p_value: float | None = None
     decision: Decision | None = None
+    follows: int | None = None
+    carried: Decision | None = None
+    centre: FloatArray | None = field(default=None, repr=False)
     exemplars: tuple[int, ...] = ()
     why: Why = field(default_factory=Why)
     first_seen: str | None = None
@@ -101,8 +110,9 @@ class Finding:
 
     @property
     def flagged(self) -> bool:
-        """Whether its rows are flagged."""
-        return self.flagged_by_default if self.decision is None else self.decision == "event"
+        """Whether its rows are flagged: what a person decided, else what follows from that, else the default."""
+        said = self.decision or self.carried
+        return self.flagged_by_default if said is None else said == "event"
 
     @property
     def only_correlated(self) -> bool:
@@ -116,6 +126,8 @@ class Finding:
             return {"event": "yes: decided", "normal": "no: decided normal", "ignore": "no: ignored"}[
                 self.decision
             ]
+        if self.carried is not None and (self.carried == "event" or self.flagged_by_default):
+            return f"{'yes' if self.carried == 'event' else 'no'}: like {self.follows}"
         if self.flagged_by_default:
             return "yes, though correlated inputs show as much" if self.only_correlated else "yes"
         return "no: " + REASONS[self.reason].format(**self.numbers)
@@ -129,16 +141,18 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the rows are kept beside it."""
         plain = {
-            name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("rows", "why")
+            name: getattr(self, name)
+            for name in self.__dataclass_fields__
+            if name not in ("rows", "why", "centre")
         }
         return {**plain, "numbers": dict(self.numbers), "why": asdict(self.why)}
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any], rows: IntArray) -> Finding:
+    def from_dict(cls, plain: Mapping[str, Any], rows: IntArray, centre: FloatArray | None = None) -> Finding:
         """The inverse of :meth:`to_dict`."""
         values = dict(plain)
         values |= {name: tuple(values[name]) for name in ("lens", "interval", "exemplars")}
-        return cls(**{**values, "why": Why.from_dict(values["why"])}, rows=rows)
+        return cls(**{**values, "why": Why.from_dict(values["why"])}, rows=rows, centre=centre)
 
 
 #: The columns of the table: a name, and how it is shown.
@@ -222,7 +236,15 @@ class FindingTable(Sequence[Finding]):
         )
         plain: dict[str, list[Any]] = {name: [getattr(one, name) for one in self] for name in names}
         plain["low"], plain["high"] = ([one.interval[i] for one in self] for i in (0, 1))
-        for name in ("correlation", "correlation_p_value", "first_seen", "last_seen", "decision", "flagged"):
+        for name in (
+            "correlation",
+            "correlation_p_value",
+            "first_seen",
+            "last_seen",
+            "decision",
+            "follows",
+            "flagged",
+        ):
             plain[name] = [getattr(one, name) for one in self]
         plain["lens"] = [", ".join(one.lens) for one in self]
         plain["verdict"] = [one.verdict for one in self]

@@ -13,6 +13,7 @@ from coad.core.assessment import RowScores
 from coad.core.validation import LEVEL
 from coad.exceptions import InputError, NotFittedError
 from coad.findings.finding import Decision, Finding, FindingTable
+from coad.findings.following import followed
 
 __all__ = ["FindingList", "Memberships"]
 
@@ -35,6 +36,7 @@ class FindingList:
     findings_: tuple[Finding, ...]
     n_rows_: int
     p_value_: float
+    correlated_p_value_: float
 
     @property
     def table(self) -> FindingTable:
@@ -87,6 +89,11 @@ class FindingList:
                 "nothing is flagged: what is odd in both inputs is not more than chance explains "
                 f"(p = {self.p_value_:.2g})"
             )
+        if any(one.reason == "correlated" for one in self):
+            return (
+                "nothing is flagged: inputs as correlated as these have as many rows that are odd in both, without any "
+                f"event (p = {self.correlated_p_value_:.2g}); look at the first findings, and decide"
+            )
         return "nothing is flagged: no finding is rare and odd in both inputs; look at the first ones, and decide"
 
     def decide(self, number: int, decision: Decision | None) -> Self:
@@ -98,7 +105,8 @@ class FindingList:
             Its number.
         decision
             ``"event"``: its rows are flagged. ``"normal"``: they are not. ``"ignore"``: they are not, and figures leave
-            them out. None takes a decision back.
+            them out. None takes a decision back. Once an event and a normal finding are named, undecided findings follow
+            the one that they resemble most.
 
         Returns
         -------
@@ -106,7 +114,9 @@ class FindingList:
             Itself.
         """
         changed = self[number].decided(decision)
-        self.findings_ = tuple(changed if one.number == changed.number else one for one in self.findings_)
+        self.findings_ = followed(
+            [changed if one.number == changed.number else one for one in self.findings_]
+        )
         return self
 
     def copy(self) -> Self:

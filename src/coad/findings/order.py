@@ -17,6 +17,7 @@ from coad._typing import FloatArray
 from coad.core.oddness import ODD
 from coad.core.validation import LEVEL
 from coad.findings.candidates import Candidate, FitRows
+from coad.findings.correlated import joint_tail_p_value
 from coad.findings.finding import Finding, places
 from coad.findings.judging import Judged, beyond_correlation, holm, judge, judge_together
 
@@ -35,7 +36,11 @@ def score_of(share: float, odd_both: float, precision_hat: float, stability: flo
     return float((1 - share) * odd_both * (1 + np.clip(precision_hat, 0, 1)) / 2 * (1 + stability) / 2)
 
 
-def findings_of(candidates: Sequence[Candidate], data: FitRows) -> tuple[list[Finding], float]:
+#: Why a finding is not flagged: a code and its numbers; None if it is.
+WhyNot = tuple[str, dict[str, Any]] | None
+
+
+def findings_of(candidates: Sequence[Candidate], data: FitRows) -> tuple[list[Finding], float, float]:
     """Judge, merge, rank, flag.
 
     Parameters
@@ -51,6 +56,8 @@ def findings_of(candidates: Sequence[Candidate], data: FitRows) -> tuple[list[Fi
         Best first, numbered from 1.
     p_value : float
         How often other pairings agree as much on which rows are rare and odd in both inputs; 1 if none are.
+    correlated_p_value : float
+        How often inputs that are merely correlated show as much; 1 if the first p-value is not significant.
     """
     odd_both = np.minimum(data.odd_s, data.odd_q)
     judged = [judge(one, data) for one in candidates if one.member.any()]
@@ -71,16 +78,39 @@ def findings_of(candidates: Sequence[Candidate], data: FitRows) -> tuple[list[Fi
         [one.candidate for (one, _, _), why in zip(kept, whys, strict=True) if why is None], data
     )
     p_together = 1.0 if together is None else max(together.p_value, together.shift_p_value or 0.0)
-    findings = []
-    for number, ((one, lenses, score), p_value, why) in enumerate(
-        zip(kept, corrected, whys, strict=True), start=1
-    ):
+    for place, ((one, _, _), why) in enumerate(zip(kept, whys, strict=True)):
         if why is None and p_together > LEVEL:
-            why = "all chance", {"p_value": p_together}
-        if why is None and not one.evaluation.precision_hat > 0:
-            why = "chance", {}
-        findings.append(_finding(number, one, tuple(lenses), score, float(p_value), why, data))
-    return findings, p_together
+            whys[place] = "all chance", {"p_value": p_together}
+        elif why is None and not one.evaluation.precision_hat > 0:
+            whys[place] = "chance", {}
+    beyond = {
+        place: beyond_correlation(kept[place][0].candidate, data)
+        for place, why in enumerate(whys)
+        if why is None
+    }
+    p_correlated = _merely_correlated([p_value for p_value, _ in beyond.values()], data)
+    if p_correlated > LEVEL:
+        whys = [("correlated", {"p_value": p_correlated}) if why is None else why for why in whys]
+    findings = [
+        _finding(number, one, tuple(lenses), score, float(p_value), why, beyond.get(number - 1), data)
+        for number, ((one, lenses, score), p_value, why) in enumerate(
+            zip(kept, corrected, whys, strict=True), start=1
+        )
+    ]
+    return findings, p_together, p_correlated
+
+
+def _merely_correlated(p_values: Sequence[float], data: FitRows) -> float:
+    """How often merely correlated inputs show as much as these findings, all together or the clearest one by itself.
+
+    Two questions are asked, so the smaller of the two p-values is doubled: whether rows of any kind are far out in both
+    inputs more often than the linear dependence of the bulk explains, and whether those of one finding are, along the
+    directions to it, which a small crowd shows more clearly.
+    """
+    if not p_values:
+        return 1.0
+    together = joint_tail_p_value(data.features_s, data.features_q, data.context, rng=data.rng(4))
+    return min(1.0, 2 * min(together, float(holm(np.array(p_values)).min())))
 
 
 def _score(one: Judged, odd_both: FloatArray) -> float:
@@ -97,7 +127,7 @@ def _same(one: Candidate, other: Candidate) -> bool:
     return bool(np.sum(one.member & other.member) >= SAME * np.sum(one.member | other.member))
 
 
-def _why_not(one: Judged, data: FitRows) -> tuple[str, dict[str, Any]] | None:
+def _why_not(one: Judged, data: FitRows) -> WhyNot:
     """Why a finding is no candidate for a flag: it is common, or not odd in an input; None if it is rare and odd."""
     member = one.candidate.member
     if member.mean() > data.max_rare:
@@ -112,12 +142,13 @@ def _finding(
     lenses: tuple[str, ...],
     score: float,
     p_value: float,
-    why: tuple[str, dict[str, Any]] | None,
+    why: WhyNot,
+    beyond: tuple[float, float] | None,
     data: FitRows,
 ) -> Finding:
     member, evaluation = one.candidate.member, one.evaluation
     code, numbers = ("", {}) if why is None else why
-    p_correlated, correlation = beyond_correlation(one.candidate, data) if why is None else (None, None)
+    p_correlated, correlation = (None, None) if beyond is None else beyond
     return Finding(
         number=number,
         lens=lenses,

@@ -48,6 +48,8 @@ def findings_facts(model: Findings) -> tuple[dict[str, Any], dict[str, NDArray[A
         kept(f"lens.{name}", own)
     for finding in model.findings_:
         arrays[f"rows.{finding.number}"] = finding.rows
+        if finding.centre is not None:
+            arrays[f"centre.{finding.number}"] = finding.centre
     arrays["oddest"], arrays["oddest_percentiles"] = model.oddest_, model.oddest_percentiles_
     settings = {k: v for k, v in model.get_params(deep=False).items() if k not in _NOT_SAVED}
     return {
@@ -56,6 +58,7 @@ def findings_facts(model: Findings) -> tuple[dict[str, Any], dict[str, NDArray[A
         "seed": model.random_state_,
         "n_rows": model.n_rows_,
         "p_value": model.p_value_,
+        "correlated_p_value": model.correlated_p_value_,
         "schema": {
             "s": {"row_shape": list(model.shape_s_), "dtype": "float32"},
             "q": {"row_shape": list(model.shape_q_), "dtype": "float32"},
@@ -74,6 +77,8 @@ def restore_findings(model: Findings, facts: dict[str, Any], arrays: dict[str, N
     model.set_params(**{k: v for k, v in facts["settings"].items() if k in known})
     model.random_state_, model.n_rows_ = int(facts["seed"]), int(facts["n_rows"])
     model.p_value_ = float(facts["p_value"])
+    # Findings were not tested against correlation in models saved before; what they flag does not change.
+    model.correlated_p_value_ = float(facts.get("correlated_p_value", model.p_value_))
     model.shape_s_, model.shape_q_ = (tuple(facts["schema"][x]["row_shape"]) for x in "sq")
     model.contexts_ = facts["schema"]["contexts"]
     model.names_s_, model.names_q_ = (None if one is None else tuple(one) for one in facts["schema"]["names"])
@@ -96,7 +101,10 @@ def restore_findings(model: Findings, facts: dict[str, Any], arrays: dict[str, N
         name: LENSES[name].from_facts(own, of(f"lens.{name}")) for name, own in facts["lenses"].items()
     }
     model.findings_ = tuple(
-        Finding.from_dict(from_json(one), arrays[f"rows.{one['number']}"]) for one in facts["findings"]
+        Finding.from_dict(
+            from_json(one), arrays[f"rows.{one['number']}"], arrays.get(f"centre.{one['number']}")
+        )
+        for one in facts["findings"]
     )
     model.oddest_, model.oddest_percentiles_ = arrays["oddest"], arrays["oddest_percentiles"]
     return model

@@ -30,10 +30,10 @@ __all__ = [
 #: Rows of the co-association matrix, whose cost is quadratic; the others join the most similar group.
 _COASSOCIATED = 2_000
 #: Two groups are one if the members put their rows together in at least a tenth of the cases. Members have more outputs
-#: than there are modes, and split each mode in ways of their own: a majority leaves pieces that are too small to be tested
-#: (seen on digits, three labelled tables and a simulated set, with labels in view). The finest groups are those of a
-#: majority.
-TOGETHER, FINEST = 0.1, 0.5
+#: than there are modes, and split each mode in ways of their own: a majority leaves pieces that are too small to be tested.
+#: The finest groups, from whose centres deviations are taken, may be as small. Chosen on digits, the hydraulic rig, three
+#: labelled tables and a simulated set, with labels in view.
+TOGETHER, FINEST = 0.1, 0.3
 #: Modes of fewer rows are not listed: nothing can be tested with less.
 MIN_ROWS = 5
 #: Pairs with a likelihood ratio below this contradict each other. 1 would be too strict: with one mode of 97 % of the

@@ -1,7 +1,7 @@
 """Kinds that occur in several regimes: groups of the deviations from the centre of each row's regime.
 
 A leak shows under every load. Where operating points multiply (a cooler, a valve, an accumulator), it is a small part of
-many groups and a mode of its own in none. So the centre of its regime, the finest group that most members agree on, is
+many groups and a mode of its own in none. So the centre of its regime, its finest group, is
 subtracted from each row, in both inputs; a change that is the same everywhere is one group there.
 """
 

@@ -114,7 +114,7 @@ def find_groups(
 
 
 def finest_groups(votes: Sequence[Two], fold: IntArray, rng: np.random.Generator) -> Groups:
-    """Groups of rows that most members put together, whether significant or not; see :func:`find_groups`."""
+    """The finest groups of rows, whether significant or not; see :func:`find_groups`."""
     a, b = (np.concatenate([own[side] for own in votes]) for side in (0, 1))
     return map_to_groups(votes, fold, consensus.group_rows(a, b, rng, consensus.FINEST))
 
