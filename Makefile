@@ -5,13 +5,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-fast coverage package lint hooks bench browser clean
+.PHONY: demo test test-fast coverage package lint hooks bench browser broker clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMP)
 	$(BIN)/coad demo
 
-test: lint browser
+test: lint browser broker
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The inner loop: without the slow tests, to which those in a browser belong.
@@ -19,7 +19,7 @@ test-fast: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 # All tests, with the share of lines that they run; fails below the floor in pyproject.toml.
-coverage: $(STAMP) browser
+coverage: $(STAMP) browser broker
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term
 
 # The built wheel in clean environments: every extra, none, and the lowest versions that pyproject.toml allows.
@@ -35,12 +35,14 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The explorer is tested in the system's Chromium: Debian's is installed where that is allowed.
-browser:
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null \
-	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
-	       && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
-	  || echo "No Chromium: the browser tests are skipped. Install it (Debian: apt-get install chromium)."
+# Pages are tested in the system's Chromium, MQTT against Mosquitto: Debian's are installed where that is allowed.
+browser broker:
+	@PATH=$$PATH:/usr/sbin; for name in $(PROGRAM); do command -v $$name >/dev/null && exit 0; done; \
+	  { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+	    && apt-get update -qq && apt-get install -y -qq $(firstword $(PROGRAM)) >/dev/null; } \
+	  || echo "Tests that need $(firstword $(PROGRAM)) are skipped. Install it (Debian: apt-get install $(firstword $(PROGRAM)))."
+browser: PROGRAM = chromium chromium-browser
+broker: PROGRAM = mosquitto
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
@@ -50,7 +52,7 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[learn,plot,app,bench,excel,dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[all,dev]'
 	touch $@
 
 clean:

@@ -11,10 +11,12 @@ NAMES = ("search", "honesty", "startup", "learned")
 LONG = (
     "ablation",
     "background",
+    "background_learned",
     "digits",
     "explain",
     "findings",
     "findings_level",
+    "live",
     "mnist",
     "mnist_paper",
     "mnist_separate",

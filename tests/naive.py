@@ -111,3 +111,31 @@ def drawn_null(score_s, score_q, rho, rng):
     z_s = rng.normal(size=n)
     z_q = rho * z_s + math.sqrt(1 - rho**2) * rng.normal(size=n)
     return np.sort(score_s)[z_s.argsort().argsort()], np.sort(score_q)[z_q.argsort().argsort()]
+
+
+def optimism_of_halves(score_s, score_q, *, beta, alpha, splits, rng):
+    """Rows cut into two random halves: (F̂, P̂, R̂) of the pair that one half picks, on that half less on the other."""
+    flags_s, flags_q = (
+        np.array([score >= t for t in np.unique(score) if (score >= t).mean() <= 0.5], dtype=float)
+        for score in (score_s, score_q)
+    )
+    sums = np.zeros((2, 2))  # TP and J, of the half that picks and of the other
+    for _ in range(splits):
+        half = rng.random(len(score_s)) < 0.5
+        measured = []
+        for rows in (half, ~half):
+            a, b = flags_s[:, rows], flags_q[:, rows]
+            joint = a @ b.T / rows.sum()
+            mu_s, mu_q = a.mean(1)[:, None], b.mean(1)[None, :]
+            chance = (mu_s - joint) * (mu_q - joint) / ((1 - mu_q) * (1 - mu_s))
+            measured.append((joint - chance, joint))
+        true, joint = measured[0]
+        value = np.where(joint > 0, (1 + beta**2) * true / (joint + alpha * beta**2), 0.0)
+        pick = np.unravel_index(value.argmax(), value.shape)
+        sums += [[one[pick] for one in part] for part in measured]
+    (true, joint), (true_other, joint_other) = sums / splits
+    values = [
+        np.array([(1 + beta**2) * t / (j + alpha * beta**2), t / j, t / alpha])
+        for t, j in ((true, joint), (true_other, joint_other))
+    ]
+    return values[0] - values[1]

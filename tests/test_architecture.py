@@ -23,6 +23,7 @@ ROOMS = (
     ("findings",),
     ("workflows",),
     ("report",),
+    ("web",),
     ("app", "live", "scale", "export"),
     ("cli",),
     ("research",),

@@ -87,6 +87,17 @@ def test_find_never_ends_without_a_list(tmp_path, run_coad):
     assert sum(line.startswith("  row ") for line in text.splitlines()) == 20
 
 
+def test_a_detector_of_pyod_is_asked_for_by_name(table, tmp_path, run_coad):
+    pytest.importorskip("pyod")
+    find = ("find", table, "--s", "motor_*", "--q", "vib_*", "--time", "t", "--no-report")
+    code, _, errors = run_coad(*find, "--scorer", "pyod:Nope", "--out", tmp_path / "no")
+    assert code == 2
+    assert "PyOD has no detector 'Nope'" in errors
+    code, _, errors = run_coad(*find, "--scorer", "pyod:ECOD, pyod:HBOS", "--out", tmp_path / "run")
+    assert code == 0, errors
+    assert coad.load(tmp_path / "run").scorers == ["pyod:ECOD", "pyod:HBOS"]
+
+
 def test_a_decision_reaches_score_evaluate_and_report(run, table, tmp_path, run_coad):
     def flagged():
         assert run_coad("score", run, table, "--out", tmp_path / "scores.parquet")[0] == 0

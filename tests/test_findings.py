@@ -15,7 +15,7 @@ from coad.findings.features import InputFeatures
 from coad.findings.finding import FindingTable
 from coad.findings.judging import holm
 from coad.findings.order import score_of
-from coad.findings.tails import PANEL, TailLens, _best_thresholds
+from coad.findings.tails import PANEL, TailLens, _best_thresholds, _Choice
 
 FAST = ["clusters", "tails"]
 
@@ -362,6 +362,73 @@ def test_a_scorer_that_gives_other_scores_is_refused():
     arrays["ladder_s"] = arrays["ladder_s"] * 1.1
     with pytest.raises(FileError, match="gives other scores"):
         TailLens.from_facts(facts, arrays)
+
+
+def test_detectors_of_pyod_join_the_panel_and_are_kept_with_the_model(tmp_path):
+    pytest.importorskip("pyod")
+    s, q, event = _tails_that_only_hbos_sees()
+    found = coad.find(s, q, ordered=False, lenses=["tails"], scorers=["pyod:HBOS"])
+    choice = found.lenses_["tails"].choice
+    assert "pyod:HBOS" in (choice.scorer_s, choice.scorer_q)
+    assert found[1].flagged
+    assert event[found[1].rows].mean() > 0.5
+    found.save(tmp_path / "run")
+    again = coad.load(tmp_path / "run")
+    assert again.scorers == ["pyod:HBOS"]
+    assert np.array_equal(again.predict(s, q), found.predict(s, q))
+    assert not list((tmp_path / "run").rglob("*.pkl"))
+
+
+def _tails_that_only_hbos_sees():
+    """Events at an empty place between two columns of rows."""
+    rng = np.random.default_rng(0)
+    s, q = (np.sign(rng.normal(size=(1500, 1))) * rng.uniform(2, 3, size=(1500, 1)) for _ in range(2))
+    s[:40], q[:40] = rng.normal(0, 0.1, size=(2, 40, 1))
+    return s, q, np.arange(1500) < 40
+
+
+@pytest.mark.parametrize(
+    ("scorers", "lenses", "message"),
+    [
+        (["pyod:NoSuch"], ["tails"], "PyOD has no detector 'NoSuch'"),
+        (["pyod:os"], ["tails"], "PyOD has no detector 'os'"),
+        (["forest"], ["tails"], "there is no scorer 'forest'"),
+        ([object()], ["tails"], "there is no scorer"),
+        (["pyod:ECOD"], ["clusters"], "tried by the lens 'tails'"),
+    ],
+)
+def test_a_scorer_that_cannot_be_is_refused(scorers, lenses, message):
+    pytest.importorskip("pyod")
+    s, q, _ = plant_rows(100)
+    with pytest.raises(InputError, match=message):
+        coad.find(s, q, ordered=False, lenses=lenses, scorers=scorers)
+
+
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        (lambda x: np.full(len(x), np.nan), "that are no numbers"),
+        (lambda x: x[:, 99], "could not be fitted"),
+    ],
+)
+def test_a_detector_that_fails_on_the_features_ends_in_one_line(score, message):
+    s, q, _ = plant_rows(100)
+    lens = TailLens()
+    lens.references = [np.asarray(x, dtype=np.float32) for x in (s, q)]
+    lens.makers["pyod:Made"] = lambda x, seed: score
+    with pytest.raises(InputError, match=message):
+        lens._fitted(0, "pyod:Made")
+
+
+def test_a_detector_that_gives_other_scores_at_each_fit_cannot_be_saved():
+    s, q, _ = plant_rows(100)
+    lens = TailLens()
+    lens.references = [np.asarray(x, dtype=np.float32) for x in (s, q)]
+    rng = np.random.default_rng(0)
+    lens.makers["pyod:Made"] = lambda x, seed: lambda rows: rng.random(len(rows))
+    lens.choice = _Choice(1.0, "pyod:Made", "neighbours", 0.9, 0.9)
+    with pytest.raises(InputError, match="cannot be saved; find without it"):
+        lens.to_facts()
 
 
 def test_the_table_prints_and_converts(plant):

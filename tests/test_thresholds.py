@@ -3,12 +3,16 @@
 import json
 import math
 
+import naive
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.signal import lfilter
 
 import coad
 from coad.core.grid import ThresholdGrid
+from coad.core.inference import optimism, resampled_intervals
 from coad.core.moments import Moments
 from coad.core.search import PairSearch
 from coad.exceptions import InputError
@@ -220,8 +224,8 @@ def test_more_joint_events_than_alpha_allows_is_suspicious():
     rng = np.random.default_rng(0)
     half = rng.random(3000) < 0.3
     s, q = rng.normal(size=(2, 3000)) + 5 * half
-    for given in (0.01, "auto"):
-        result = coad.select_thresholds(s, q, alpha=given)
+    for alpha in (0.01, "auto"):
+        result = coad.select_thresholds(s, q, alpha=alpha)
         assert result.status == "shared regime suspected"
     assert coad.select_thresholds(s, q, alpha=0.3).status == "found"
 
@@ -242,17 +246,64 @@ def test_context_finds_the_anomalies_that_the_regime_hides():
     assert anomaly[flags].mean() > 0.7
 
 
-def test_intervals_cover_the_true_rate_of_coincidence():
-    """The population value of F̂ at the chosen thresholds, for 40 draws of 3,000 rows."""
+def test_intervals_hold_what_the_chosen_thresholds_are_worth_on_new_rows():
+    """The population's F̂ and P̂ at the chosen thresholds, for 40 draws of 500 rows."""
     big = synthetic_outliers(400_000, random_state=99)
-    covered = 0
+    covered = np.zeros(2)
     for seed in range(40):
-        data = synthetic_outliers(3000, random_state=seed)
+        data = synthetic_outliers(476, random_state=seed)
         result = coad.select_thresholds(data.s, data.q, alpha=0.0476, n_permutations=0)
         moments = Moments.of(big.s >= result.threshold_s, big.q >= result.threshold_q)
-        truth = coad.fbeta_hat(moments, beta=1, alpha=0.0476)
-        covered += result.interval[0] <= truth <= result.interval[1]
-    assert covered >= 33
+        truths = coad.fbeta_hat(moments, beta=1, alpha=0.0476), coad.precision_hat(moments)
+        ends = result.intervals.fbeta_hat, result.intervals.precision_hat
+        covered += [low <= truth <= high for truth, (low, high) in zip(truths, ends, strict=True)]
+    assert (covered >= 36).all()
+
+
+@pytest.mark.parametrize("beta", [0.3, 1.0, 5.0])
+def test_optimism_is_that_of_a_pair_picked_on_one_half_and_measured_on_the_other(beta):
+    rng = np.random.default_rng(0)
+    s, q = rng.normal(size=(2, 90))
+    s[:8] += 2
+    q[:8] += 2
+    slow = naive.optimism_of_halves(s, q, beta=beta, alpha=0.1, splits=600, rng=rng)
+    grid = ThresholdGrid(PairSearch(s, q))  # with 45 thresholds an input the grid has them all
+    fast = [optimism(grid, beta=beta, alpha=0.1, alpha_given=True, rng=rng)[:3] for _ in range(6)]
+    np.testing.assert_allclose(np.mean(fast, axis=0), slow, rtol=0.15, atol=0.05)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(20, 300), st.floats(0.0, 10.0), st.sampled_from([None, 0.02, 0.3]), st.integers(1, 4))
+def test_optimism_is_never_negative_and_nothing_where_nothing_is_chosen(n, beta, alpha, strata):
+    rng = np.random.default_rng(n)
+    s, q = rng.normal(size=(2, n))
+    code = rng.integers(0, strata, n)
+    code = np.unique(code, return_inverse=True)[1] if strata > 1 else None
+    given_rate = {"alpha": alpha or 0.1, "alpha_given": alpha is not None, "beta": beta, "rng": rng}
+    found = optimism(ThresholdGrid(PairSearch(s, q, code)), **given_rate)
+    assert (found >= 0).all()
+    assert np.isfinite(found).all()
+    assert alpha is None or found[3] == 0
+    constant = np.zeros(n)
+    assert (optimism(ThresholdGrid(PairSearch(constant, q, code)), **given_rate) == 0).all()
+
+
+def test_an_uncertain_correlation_widens_the_intervals_downwards():
+    rng = np.random.default_rng(0)
+    s, q = rng.normal(size=(2, 1500))
+    s[:60] += 3
+    q[:60] += 3
+    search = PairSearch(s, q)
+    best = search.maximise(beta=1.0, alpha=0.04, correlation=0.2)
+    options = {"beta": 1.0, "alpha": 0.04, "alpha_given": True}
+    narrow, wide = (
+        resampled_intervals(
+            ThresholdGrid(search, 0.2), best, best, rho_error=error, rng=np.random.default_rng(0), **options
+        ).precision_hat
+        for error in (0.0, 0.2)
+    )
+    assert wide[0] < narrow[0]
+    assert wide[1] >= narrow[1]
 
 
 # --- bad input -------------------------------------------------------------------------

@@ -21,10 +21,11 @@ from coad.cli import (
     score,
     thresholds,
     tune,
+    watch,
 )
 from coad.cli._print import out
 from coad.exceptions import CoadError
-from coad.research.commands import bench, demo, reproduce
+from coad.research.commands import bench, demo, reproduce, watch_demo
 
 app = typer.Typer(
     name="coad",
@@ -44,6 +45,8 @@ app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)
 app.command("explore")(explore.explore)
+app.command("watch")(watch.watch)
+watch.make_demo = watch_demo.make_demo
 app.command("demo")(demo.demo)
 app.command("bench")(bench.bench)
 app.add_typer(reproduce.app, name="reproduce")

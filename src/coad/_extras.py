@@ -14,6 +14,9 @@ _EXTRA = {
     "uvicorn": "app",
     "pyod": "bench",
     "openpyxl": "excel",
+    "paho": "mqtt",
+    "confluent_kafka": "kafka",
+    "p4p": "epics",
 }
 
 

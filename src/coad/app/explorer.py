@@ -15,7 +15,6 @@ from coad.app.event_marks import EventMarks, confirmed
 from coad.app.filtering import filtered, timeline
 from coad.app.insight import Insight
 from coad.app.marks import Marks
-from coad.app.plain import plain
 from coad.app.sliders import SLIDER_BETAS, slider
 from coad.app.view import View
 from coad.core.labels import label_scores
@@ -31,6 +30,7 @@ from coad.report.drawings import NormalRows, describe
 from coad.report.model_figures import history_lines, logit
 from coad.report.study import Study
 from coad.report.words import tone, verdict
+from coad.web.plain import plain
 from coad.workflows.recipe import Recipe
 from coad.workflows.scored import Scored, sampled
 from coad.workflows.scoring import Source

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import secrets
 import socket
 import sys
@@ -11,7 +10,8 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from coad.exceptions import CoadError, InputError
+from coad.exceptions import CoadError
+from coad.web.listening import bound_socket
 
 if TYPE_CHECKING:
     from coad.app.explorer import Explorer
@@ -19,23 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["bound_socket", "get_ready", "serve"]
 
 HOST = "127.0.0.1"
-
-
-def bound_socket(port: int = 0) -> socket.socket:
-    """A listening socket on the loopback address; port 0 chooses a free one."""
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((HOST, port))
-        listening.listen(128)
-    except OSError as error:
-        listening.close()
-        if error.errno == errno.EADDRINUSE:
-            raise InputError(
-                f"port {port} is in use, perhaps by another explorer; choose another --port, or leave it out"
-            ) from error
-        raise InputError(f"port {port} cannot be used: {error.strerror}; choose another --port") from error
-    return listening
 
 
 def get_ready() -> None:

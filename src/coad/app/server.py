@@ -7,37 +7,26 @@ the network.
 from __future__ import annotations
 
 import io
-import json
-import secrets
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import BaseModel, ConfigDict
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from coad.app.marks import KindNote
 from coad.app.session import Session
 from coad.app.view import View
 from coad.exceptions import CoadError, FileError
 from coad.report.page_assets import COMMON_STYLE
+from coad.web.answers import CONTENT_TYPES, json_answer, static_files
+from coad.web.guard import Guard
 from coad.workflows.scoring import open_writer
 
 __all__ = ["make_app"]
-
-_LARGEST_BODY = 20_000
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; connect-src 'self'; font-src 'self' data:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 
 
 class MarkBody(BaseModel):
@@ -152,61 +141,61 @@ def make_app(session: Session, token: str, port: int, once: str = "") -> ASGIApp
 
     @app.get("/api/start")
     def _start() -> Response:
-        return _json(session.current.overview())
+        return json_answer(session.current.overview())
 
     @app.get("/api/look")
     def _look(asked: Looked) -> Response:
-        return _json(session.current.look(asked.view(), tune=asked.tune))
+        return json_answer(session.current.look(asked.view(), tune=asked.tune))
 
     @app.get("/api/verdict")
     def _verdict(asked: Looked) -> Response:
-        return _json(session.current.judged(asked.view()))
+        return json_answer(session.current.judged(asked.view()))
 
     @app.post("/api/rule")
     def _rule(body: RuleBody) -> Response:
         view = View(body.threshold_s, body.threshold_q, body.beta, saved=body.saved)
-        return _json({"said": session.save_rule(view)})
+        return json_answer({"said": session.save_rule(view)})
 
     @app.get("/api/findings")
     def _findings() -> Response:
-        return _json(session.findings())
+        return json_answer(session.findings())
 
     @app.post("/api/decide")
     def _decide(body: DecisionBody) -> Response:
         session.decide(body.number, body.decision)
-        return _json(session.findings())
+        return json_answer(session.findings())
 
     @app.post("/api/decisions")
     def _decisions(body: EmptyBody) -> Response:
         said = session.save_decisions()
-        return _json({"said": said} | session.findings())
+        return json_answer({"said": said} | session.findings())
 
     @app.get("/api/surface")
     def _surface(beta: float) -> Response:
-        return _json(session.current.surface(beta))
+        return json_answer(session.current.surface(beta))
 
     @app.get("/api/more")
     def _more() -> Response:
-        return _json(session.current.more())
+        return json_answer(session.current.more())
 
     @app.get("/api/event/{pair}")
     def _event(pair: int, asked: Looked) -> Response:
-        return _json(session.current.event(pair, asked.view()))
+        return json_answer(session.current.event(pair, asked.view()))
 
     @app.get("/api/why/{pair}")
     def _why(pair: int) -> Response:
-        return _json(session.current.why(pair))
+        return json_answer(session.current.why(pair))
 
     @app.post("/api/mark")
     def _mark(body: MarkBody) -> Response:
         view = View(body.threshold_s, body.threshold_q, saved=body.saved).check()
         session.current.mark(body.pair, body.verdict, view)
-        return _json({"kept": True})
+        return json_answer({"kept": True})
 
     @app.post("/api/kind")
     def _kind(body: KindBody) -> Response:
         session.note(KindNote(body.kind[:200], body.name[:200], body.dismissed))
-        return _json({"kinds": session.current.kinds()})
+        return json_answer({"kinds": session.current.kinds()})
 
     @app.get("/export/{name}")
     def _export(name: str, asked: Looked) -> Response:
@@ -222,79 +211,18 @@ def make_app(session: Session, token: str, port: int, once: str = "") -> ASGIApp
             headers={"Content-Disposition": f'attachment; filename="{what}.{form}"'},
         )
 
-    return Guard(app, token=token, port=port, once=once)
-
-
-class Guard:
-    """Refuses requests without the token, or with another host name, and adds headers to every answer."""
-
-    def __init__(self, app: ASGIApp, *, token: str, port: int, once: str = "") -> None:
-        self.app, self.token, self.once = app, token, once
-        self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return  # no websockets here
-
-        async def with_headers(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                extra = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
-                message = {**message, "headers": [*message.get("headers", []), *extra]}
-            await send(message)
-
-        answer = self._answer(scope)
-        if answer is not None:
-            await answer(scope, receive, with_headers)
-            return
-        path = scope["path"][1 + len(self.token) :]
-        scope = {**scope, "path": path, "raw_path": path.encode()}
-        await self.app(scope, receive, with_headers)
-
-    def _answer(self, scope: Scope) -> Response | None:
-        """A refusal, or the way from the address that works once; None for what the service answers."""
-        headers = {
-            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
-        }
-        if headers.get("host", "") not in self.hosts:
-            return PlainTextResponse("this explorer answers only to 127.0.0.1 and localhost", 403)
-        origin = headers.get("origin")
-        if origin is not None and origin not in {f"http://{host}" for host in self.hosts}:
-            return PlainTextResponse("requests of other pages are refused", 403)
-        if self.once and secrets.compare_digest(scope["path"].encode(), f"/{self.once}".encode()):
-            self.once = ""
-            return RedirectResponse(f"/{self.token}/", 303)
-        first, slash, _ = scope["path"].removeprefix("/").partition("/")
-        if not slash or not secrets.compare_digest(first.encode(), self.token.encode()):
-            return PlainTextResponse("open the whole address that coad explore printed, with its token", 403)
-        if scope["method"] == "POST":
-            length = headers.get("content-length", "")
-            # A body in chunks may be longer than the length that it declares.
-            if "transfer-encoding" in headers or not length.isdigit() or int(length) > _LARGEST_BODY:
-                return PlainTextResponse("the request is too large, or does not say how large it is", 413)
-            if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-                return PlainTextResponse("JSON is expected", 415)
-        return None
+    return Guard(app, {token: "operate"}, names={"127.0.0.1", "localhost"}, port=port, once=once)
 
 
 def _own_files() -> dict[str, tuple[bytes, str]]:
     """The files of the page, read once; nothing else on the disk is ever served."""
-    kinds = {
-        "html": "text/html; charset=utf-8",
-        "js": "text/javascript; charset=utf-8",
-        "css": "text/css; charset=utf-8",
-    }
-    own = {}
-    for name in ("index.html", "explorer.js", "findings.js", "pictures.js", "scatter.js", "explorer.css"):
-        content = files("coad.app").joinpath("static", name).read_bytes()
-        own[name] = (content, kinds[name.rpartition(".")[2]])
-    own["common.css"] = (COMMON_STYLE.encode(), kinds["css"])
+    own = static_files(
+        "coad.app", "index.html", "explorer.js", "findings.js", "pictures.js", "scatter.js", "explorer.css"
+    )
+    own["common.css"] = (COMMON_STYLE.encode(), CONTENT_TYPES["css"])
     plotly = files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
-    own["plotly.min.js"] = (plotly, kinds["js"])
+    own["plotly.min.js"] = (plotly, CONTENT_TYPES["js"])
     return own
-
-
-def _json(value: Any) -> Response:
-    return Response(json.dumps(value, allow_nan=False), media_type="application/json")
 
 
 def _as_bytes(table: Any, name: str) -> bytes:

@@ -34,6 +34,21 @@ class Missing(StrEnum):
     interpolate = "interpolate"
 
 
+class BackgroundChoice(StrEnum):
+    """How chance is counted."""
+
+    auto = "auto"
+    independent = "independent"
+    correlated = "correlated"
+
+
+BackgroundOption = Annotated[
+    BackgroundChoice,
+    typer.Option(
+        help="How chance is counted: as if the scores were independent, with the correlation of their bulk, "
+        "or as that correlation asks for."
+    ),
+]
 ModelArgument = Annotated[Path, typer.Argument(help="Model folder, written by coad fit.")]
 AnyModelArgument = Annotated[Path, typer.Argument(help="Model folder, written by coad fit or coad modes.")]
 FileArgument = Annotated[

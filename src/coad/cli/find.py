@@ -29,6 +29,12 @@ def find(
         str | None,
         typer.Option(help="What to look with, comma-separated: clusters, tails, modes, networks."),
     ] = None,
+    scorer: Annotated[
+        str | None,
+        typer.Option(
+            help="Detectors of PyOD that the lens tails tries too, comma-separated: pyod:ECOD,pyod:KNN."
+        ),
+    ] = None,
     page: Annotated[
         bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")
     ] = True,
@@ -49,7 +55,10 @@ def find(
             out_of_core=inputs.out_of_core.value,
             verbose=on_terminal(),
         )
-        names = DEFAULT if lens is None else tuple(one.strip() for one in lens.split(","))
+        names, scorers = (
+            default if given is None else tuple(one.strip() for one in given.split(","))
+            for given, default in ((lens, DEFAULT), (scorer, ()))
+        )
         with notes():
             done = find_in_files(
                 source,
@@ -59,6 +68,7 @@ def find(
                 training=training,
                 max_rare=max_rare,
                 lenses=names,
+                scorers=scorers,
             )
     used = done.recipe.layout
     out(done.summary)

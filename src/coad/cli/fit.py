@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coad.cli._inputs import InputOptions, with_input_options
+from coad.cli._options import BackgroundChoice, BackgroundOption
 from coad.cli._print import out
 from coad.core.verdict import NO_COINCIDENCE
 
@@ -49,6 +50,7 @@ def fit(
         ),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Default: from the number of rows.")] = None,
+    background: BackgroundOption = BackgroundChoice.independent,
 ) -> None:
     """Train two networks without labels, save the model, and report what was found."""
     from coad.cli._options import notes, number_or_auto
@@ -69,6 +71,7 @@ def fit(
             ordered=not inputs.unordered,
             out_of_core=inputs.out_of_core.value,
             ensemble=ensemble,
+            background=background.value,
             not_context=tuple(not_context.split(",")) if not_context else (),
             verbose=on_terminal(),
         )
@@ -91,6 +94,8 @@ def _show(report: FitReport, output: Path) -> None:
     if judged.status != NO_COINCIDENCE:
         out(f"F̂, P̂, R̂ and α are estimated on {judged.evaluation.n_rows:,} held-out pairs, the rest is of all")
     show_judgement(judged, model.rule_, windows=layout.window is not None)
+    if model.background != "independent":
+        out(f"background: {model.background_.kind} ({model.background_.why})")
     if judged.hint is not None:
         out(f"  {judged.hint.command(sys.argv[1:])}")
     out(f"model: {output}")

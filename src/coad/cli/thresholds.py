@@ -13,6 +13,8 @@ import typer
 from coad.cli._options import (
     PRECISION,
     RECALL,
+    BackgroundChoice,
+    BackgroundOption,
     LongOption,
     TimeFormatOption,
     UnorderedOption,
@@ -35,14 +37,6 @@ class Missing(StrEnum):
     drop = "drop"
 
 
-class BackgroundChoice(StrEnum):
-    """How chance is counted."""
-
-    auto = "auto"
-    independent = "independent"
-    correlated = "correlated"
-
-
 def thresholds(
     file: Annotated[
         Path, typer.Argument(help="CSV, Parquet or Arrow file with two score columns; folder; glob.")
@@ -61,13 +55,7 @@ def thresholds(
     ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     unordered: UnorderedOption = False,
-    background: Annotated[
-        BackgroundChoice,
-        typer.Option(
-            help="How chance is counted: as if the scores were independent, with the correlation of their bulk, "
-            "or as that correlation asks for."
-        ),
-    ] = BackgroundChoice.auto,
+    background: BackgroundOption = BackgroundChoice.auto,
     missing: Annotated[
         Missing, typer.Option(help="What to do with rows whose score is missing or infinite.")
     ] = Missing.error,

@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.core.background import INDEPENDENT, Background, joint_draws
+from coad.core.copula import LARGEST
 from coad.core.figures import figures, interval_ends, rate_of
 from coad.core.inference import (
     FEW_EPISODES,
@@ -25,9 +27,7 @@ from coad.core.inference import (
     coincidence_after_shift,
     main_episodes,
 )
-from coad.core.metric import (
-    ignore_undefined,
-)
+from coad.core.metric import ignore_undefined
 from coad.core.moments import Moments
 from coad.core.rule import Rule
 from coad.core.runs import RowOrder, find_runs
@@ -270,7 +270,7 @@ def _tests(
     if background.rho > 0 and s.dtype == np.bool_:
         null = joint_draws(s, q, background, strata, n_draws=_DRAWS, rng=rng)
     else:
-        null = _shuffled(parts, rng)
+        null = _shuffled(parts, rng, background)
     if not ordered:
         return observed, null, None, 0.0, 0.0
     kept, z = coincidence_after_shift(s, q, None if code is None else strata)
@@ -290,8 +290,8 @@ def _p_value(observed: float, null: FloatArray | None) -> float:
     return float((1 + np.count_nonzero(null >= observed * (1 - 1e-9))) / (1 + len(null)))
 
 
-def _shuffled(parts: list[tuple[Any, Any]], rng: np.random.Generator) -> FloatArray:
-    """Joint rows when pairings are shuffled within each stratum."""
+def _shuffled(parts: list[tuple[Any, Any]], rng: np.random.Generator, background: Background) -> FloatArray:
+    """Joint rows when pairings are shuffled within each stratum; numbers, when a correlated background pairs them."""
     if parts[0][0].dtype == np.bool_:  # the count of joint flags is hypergeometric
         n, s, q = (
             np.array([f(a, b) for a, b in parts])
@@ -302,7 +302,23 @@ def _shuffled(parts: list[tuple[Any, Any]], rng: np.random.Generator) -> FloatAr
         return np.asarray(sum(draws), dtype=np.float64)
     rows = sum(len(a) for a, _ in parts)
     times = int(np.clip(math.ceil(_SHUFFLED_ROWS / rows), _FEWEST_DRAWS, _DRAWS))
+    if background.rho > 0:
+        return _paired_by_copula(parts, background, times, rng)
     return np.array([sum(float(a @ rng.permutation(b)) for a, b in parts) for _ in range(times)])
+
+
+def _paired_by_copula(
+    parts: list[tuple[Any, Any]], background: Background, times: int, rng: np.random.Generator
+) -> FloatArray:
+    """Sums of products when the ranks of both numbers have a Gaussian copula; ρ varies by its error."""
+    ladders = [(np.sort(a), np.sort(b), ndtri((np.arange(len(a)) + 0.5) / len(a))) for a, b in parts]
+    total = np.zeros(times)
+    for draw in range(times):
+        rho = float(np.clip(background.rho + background.error * rng.standard_normal(), 0.0, LARGEST))
+        for a, b, latent in ladders:
+            place = np.argsort(rho * latent + math.sqrt(1 - rho * rho) * rng.standard_normal(len(a)))
+            total[draw] += float(a[place] @ b)
+    return total
 
 
 def _moved(parts: list[tuple[Any, Any]], rng: np.random.Generator) -> FloatArray:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from coad._typing import FloatArray, IntArray
+from coad.core.copula import LARGEST
 from coad.core.metric import fbeta_hat, fbeta_of, precision_hat, recall_hat, true_positive_fraction
 from coad.core.moments import Moments
 from coad.core.rule import Rule
 
-__all__ = ["figures", "figures_of_draws", "interval_ends", "rate_of"]
+__all__ = ["figures", "figures_of_draws", "interval_ends", "rate_of", "within_error"]
 
 #: Draws behind an interval.
 _RESAMPLES = 400
@@ -71,19 +73,35 @@ def interval_ends(
     )
     home = np.r_[cells // (grid + 1) ** 2, np.repeat(np.arange(strata), 4)]
     counts = np.r_[size / overlap, np.full(4 * strata, 0.5 / strata)]
-    if code is None:  # all draws at once: a row of weights for each
-        weights = rng.gamma(counts, size=(_RESAMPLES, len(counts)))
-        draws = figures_of_draws(Moments(weights.sum(1), *(weights @ values).T), rule)
-        return np.quantile(draws, 0.025, axis=0), np.quantile(draws, 0.975, axis=0)
-    each = []
-    for _ in range(_RESAMPLES):
-        weight = rng.gamma(counts)
-        n, sum_s, sum_q, sum_sq = (np.bincount(home, weight * x, strata) for x in (1.0, *values.T))
-        used = n > 1  # a stratum of a single row proves nothing
-        names = tuple(range(int(used.sum())))
-        each.append(figures(Moments(n[used], sum_s[used], sum_q[used], sum_sq[used], names), rule))
+    rules = [
+        replace(rule, correlation=rho) for rho in within_error(rule.correlation, rule.correlation_uncertainty)
+    ]
+    each: list[FloatArray] = []
+    for one in rules:
+        if code is None:  # all draws at once: a row of weights for each
+            weights = rng.gamma(counts, size=(_RESAMPLES // 2, len(counts)))
+            each.extend(figures_of_draws(Moments(weights.sum(1), *(weights @ values).T), one))
+            continue
+        for _ in range(_RESAMPLES // 2):
+            weight = rng.gamma(counts)
+            n, sum_s, sum_q, sum_sq = (np.bincount(home, weight * x, strata) for x in (1.0, *values.T))
+            used = n > 1  # a stratum of a single row proves nothing
+            names = tuple(range(int(used.sum())))
+            each.append(
+                np.array(figures(Moments(n[used], sum_s[used], sum_q[used], sum_sq[used], names), one))
+            )
     low, high = np.quantile(np.array(each), (0.025, 0.975), axis=0)
     return low, high
+
+
+def within_error(rho: float, error: float) -> tuple[float, float]:
+    """Two correlations whose mean and standard deviation are an estimate and its error, as far as 0 to 0.9 allow.
+
+    >>> within_error(0.5, 0.25), within_error(0.25, 0.5), within_error(0.0, 0.0)
+    ((0.25, 0.75), (0.0, 0.75), (0.0, 0.0))
+    """
+    low, high = np.clip([rho - error, rho + error], 0.0, LARGEST)
+    return float(low), float(high)
 
 
 def figures_of_draws(moments: Moments[FloatArray], rule: Rule) -> FloatArray:

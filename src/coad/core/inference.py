@@ -26,6 +26,7 @@ import numpy as np
 from scipy.stats import random_table
 
 from coad._typing import BoolArray, FloatArray, IntArray
+from coad.core.figures import within_error
 from coad.core.grid import ThresholdGrid
 from coad.core.metric import fbeta_of, true_positive_fraction
 from coad.core.moments import Moments
@@ -33,8 +34,10 @@ from coad.core.runs import find_runs
 from coad.core.search import Optimum, PairSearch
 
 _RESAMPLES = 400  # draws behind an interval
-_REFITS = 200  # resamples on which the pick itself is repeated
-_FEWEST_REFITS = 40
+_SPLITS = (
+    100  # halvings on which the pick itself is repeated: the mean then varies by a tenth of one pick's spread
+)
+_FEWEST_SPLITS = 40
 _BLOCK_CELLS = 2_000_000  # cells of shuffled tables held at once
 _MANY_STRATA = 50
 
@@ -149,14 +152,15 @@ def resampled_intervals(
     alpha: float,
     alpha_given: bool,
     rng: np.random.Generator,
+    rho_error: float = 0.0,
 ) -> Intervals:
     """Intervals for F̂, P̂, R̂ at the chosen pair, and for α at the pair that estimates it.
 
     The rows are resampled (smoothed Bayesian bootstrap: Dirichlet weights with half a
     pseudo-row per cell, so that three joint rows out of three do not pass for
-    certainty). Having picked the best pair on these very rows makes it look better
-    than it is; so the pick is repeated on resamples, and how far each pick's value
-    exceeds its value on the data gives a second interval. The wider ends count.
+    certainty), and ρ of the background varies by its error. Having picked the best pair
+    on these very rows makes it look better than it is: the lower ends are lowered by
+    :func:`optimism`. The upper ends stay, since a pick looks worse than it is at times.
     """
     search = grid.search
     strata = len(search.sizes)
@@ -165,19 +169,27 @@ def resampled_intervals(
     weights = rng.gamma(counts + prior, size=(_RESAMPLES, strata, 16))
     weights *= search.sizes[:, None] / weights.sum(-1, keepdims=True)
     cube = weights.reshape(_RESAMPLES, strata, 2, 2, 2, 2)
-    joint, true_positives = _joint_and_true(cube.sum((-1, -2)), search, grid.correlation)
-    _, most_positives = _joint_and_true(cube.sum((2, 3)), search, grid.correlation)
+    parts = [
+        (
+            _joint_and_true(some.sum((-1, -2)), search, rho),
+            _joint_and_true(some.sum((2, 3)), search, rho)[1],
+        )
+        for some, rho in zip(np.array_split(cube, 2), within_error(grid.correlation, rho_error), strict=True)
+    ]
+    joint, true_positives, most_positives = (
+        np.concatenate(draws) for draws in zip(*((*first, rich) for first, rich in parts), strict=True)
+    )
     rate = np.full(_RESAMPLES, alpha)
     if not alpha_given:  # the largest TP, so never below the chosen pair's
         rate = np.maximum(np.maximum(most_positives, true_positives), 1e-12)
     value, precision, recall = (fbeta_of(true_positives, joint, one, rate) for one in (beta, 0.0, math.inf))
     most = math.inf if alpha_given else 1.0  # an estimated α is the largest TP, so F̂ and R̂ ≤ 1
-    excess = _excess_of_picks(grid, beta=beta, alpha=alpha, alpha_given=alpha_given, rng=rng)
+    too_good = optimism(grid, beta=beta, alpha=alpha, alpha_given=alpha_given, rng=rng)
     return Intervals(
-        _interval(value, excess[:, 0], most),
-        _interval(precision, excess[:, 1], 1.0),
-        _interval(recall, excess[:, 2], most),
-        (alpha, alpha) if alpha_given else _interval(rate, excess[:, 3], 0.5),
+        _interval(value, too_good[0], most),
+        _interval(precision, too_good[1], 1.0),
+        _interval(recall, too_good[2], most),
+        (alpha, alpha) if alpha_given else _interval(rate, too_good[3], 0.5),
     )
 
 
@@ -200,47 +212,63 @@ def _joint_and_true(
     return joint, true
 
 
-def _interval(draws: FloatArray, excess: FloatArray, most: float) -> tuple[float, float]:
-    low, middle, high = np.quantile(draws, (0.025, 0.5, 0.975))
-    little, much = np.quantile(excess, (0.025, 0.975))
-    optimism = max(0.0, float(excess.mean()))
-    ends = min(low - optimism, middle - much), max(high, middle - little)
-    return float(np.clip(ends[0], 0.0, most)), float(np.clip(ends[1], 0.0, most))
+def _interval(draws: FloatArray, too_good: float, most: float) -> tuple[float, float]:
+    low, high = np.quantile(draws, (0.025, 0.975))
+    return float(np.clip(low - too_good, 0.0, most)), float(np.clip(high, 0.0, most))
 
 
-def _excess_of_picks(
+def optimism(
     grid: ThresholdGrid, *, beta: float, alpha: float, alpha_given: bool, rng: np.random.Generator
 ) -> FloatArray:
-    """How much better F̂, P̂, R̂ and α look on the resample that picked the pair than on the data."""
+    """How much better F̂, P̂, R̂ and α look on the rows that picked the pair than on others, 0 or more.
+
+    The rows are cut into two random halves; one picks the pair, both measure it, and the difference is the optimism
+    of a pick from half as many rows: a little more than that of all rows, for it falls with their number. Resampling
+    whole data sets instead finds but half of it, because every resample has the very maximum that luck gave the data.
+
+    Parameters
+    ----------
+    grid
+        The counts. Which rows fall into a half is drawn cell by cell.
+    beta, alpha, alpha_given
+        What is maximised; α is estimated in each half if it was not given.
+    rng
+        Where randomness comes from.
+
+    Returns
+    -------
+    ndarray, shape (4,)
+
+    >>> rng = np.random.default_rng(0)
+    >>> s, q = rng.normal(size=(2, 500))  # noise: nothing coincides, but the best pair has a high F̂
+    >>> grid = ThresholdGrid(PairSearch(s, q))
+    >>> bool(optimism(grid, beta=1.0, alpha=0.05, alpha_given=True, rng=rng)[0] > 0.3)
+    True
+    """
     if min(grid.shape) == 0:
-        return np.zeros((1, 4))
-    joint, chance = grid.totals(grid.cells)
-    most = math.inf if alpha_given else 1.0  # an estimated α is the largest TP, so R̂ ≤ 1
-    refits = max(_FEWEST_REFITS, min(_REFITS, 40 * _BLOCK_CELLS // grid.cells.size))
-    excess = np.zeros((refits, 4))
-    for draw in range(refits):
-        joint_new, chance_new = grid.totals(rng.poisson(grid.cells))
-        true, true_new = joint - chance, joint_new - chance_new
-        rich = int(np.argmax(true_new))
-        rate = alpha if alpha_given else max(float(true_new.flat[rich]) / grid.n, 1e-12)
-        value_new = fbeta_of_rows(joint_new, chance_new, grid.n, beta, rate)
-        pick = int(np.argmax(value_new))
-        rate_old = alpha if alpha_given else max(float(true.flat[rich]) / grid.n, 1e-12)
-        value = fbeta_of_rows(joint, chance, grid.n, beta, rate_old)
-        precision_new, precision = (
-            fbeta_of(t.flat[pick], max(j.flat[pick], 1.0), 0.0)
-            for t, j in ((true_new, joint_new), (true, joint))
-        )
-        recall_new, recall = (
-            fbeta_of(t.flat[pick], 0.0, math.inf, grid.n * r) for t, r in ((true_new, rate), (true, rate_old))
-        )
-        excess[draw] = (
-            value_new.flat[pick] - min(most, value.flat[pick]),
-            precision_new - precision,
-            recall_new - min(most, recall),
-            rate - rate_old,
-        )
-    return excess
+        return np.zeros(4)
+    splits = max(_FEWEST_SPLITS, min(_SPLITS, 20 * _BLOCK_CELLS // grid.cells.size))
+    sums = np.zeros((2, 3))  # of the half that picks and of the other: TP and J of the pick, the largest TP
+    for _ in range(splits):
+        half = rng.binomial(grid.cells, 0.5)
+        (joint, chance), (joint_other, chance_other) = grid.totals(half), grid.totals(grid.cells - half)
+        true, true_other = joint - chance, joint_other - chance_other
+        rich = int(np.argmax(true))
+        rate = alpha if alpha_given else max(float(true.flat[rich]) / grid.n, 1e-12)
+        pick = int(np.argmax(fbeta_of_rows(joint, chance, grid.n, beta, rate)))
+        sums[0] += true.flat[pick], joint.flat[pick], true.flat[rich]
+        sums[1] += true_other.flat[pick], joint_other.flat[pick], true_other.flat[rich]
+    (true_rows, joint_rows, most_rows), (true_rest, joint_rest, most_rest) = sums / splits
+    # Of ratios of means, for in one half J may be 0. The other half is measured with the α of the half that picks:
+    # its own, at a pair that it did not choose, is too low, and would flatter it.
+    rows = grid.n * alpha if alpha_given else max(most_rows, true_rows, 1e-12)
+    excess = [
+        float(fbeta_of(true_rows, joint_rows, one, rows)) - float(fbeta_of(true_rest, joint_rest, one, rows))
+        for one in (beta, 0.0, math.inf)
+    ]
+    excess.append(0.0 if alpha_given else float(most_rows - most_rest) / grid.n)
+    too_good: FloatArray = np.array(excess)
+    return too_good.clip(min=0.0)
 
 
 def coincidence_after_shift(

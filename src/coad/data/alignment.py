@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coad._typing import FloatArray, IntArray
+from coad._typing import BoolArray, FloatArray, IntArray
 from coad.data.segments import check_clock, median_step
 from coad.data.times import Duration, format_duration, in_seconds, parse_duration, parse_time, same_scale
 from coad.exceptions import InputError
@@ -122,6 +122,26 @@ def align(
             "give both as dates or both as numbers"
         )
     limit = _tolerance(s, q, tolerance)
+    near, first, second, weight = matches(s, q, how, limit)
+    if not near.any():
+        raise _nothing_near(s, q, limit, how)
+    rows = np.flatnonzero(near)
+    return Alignment(
+        how, format_duration(limit), rows, first[rows], second[rows], weight[rows], len(s), len(q)
+    )
+
+
+def matches(
+    s: NDArray[Any], q: NDArray[Any], how: str, limit: Any
+) -> tuple[BoolArray, IntArray, IntArray, FloatArray]:
+    """For each time of s: whether it has a match, the rows of q before and after, and the weight of the latter.
+
+    Both clocks are sorted and on one scale, and ``limit`` is a difference on it; see :func:`align`.
+
+    >>> near, first, second, weight = matches(np.array([1.0, 9.0]), np.array([0.5, 1.5]), "interpolate", 1.0)
+    >>> near, first[0], second[0], weight[0]
+    (array([ True, False]), np.int64(0), np.int64(1), np.float64(0.5))
+    """
     before = np.searchsorted(q, s, side="right") - 1
     after = np.minimum(before + 1, len(q) - 1)
     has_before = before >= 0
@@ -141,12 +161,7 @@ def align(
         span = np.where(exact | ~has_after, 1.0, in_seconds(q[after] - q[before]))
         weight = np.where(exact | ~near, 0.0, in_seconds(age) / np.where(span > 0, span, 1.0))
         first, second = before, after
-    if not near.any():
-        raise _nothing_near(s, q, limit, how)
-    rows = np.flatnonzero(near)
-    return Alignment(
-        how, format_duration(limit), rows, first[rows], second[rows], weight[rows], len(s), len(q)
-    )
+    return near, first, second, weight
 
 
 def _clock(values: ArrayLike, name: str) -> NDArray[Any]:

@@ -37,6 +37,10 @@ def upgraded(facts: dict[str, Any]) -> dict[str, Any]:
         _from_2(facts)
     if facts["format_version"] <= 3:
         _from_3(facts)
+    if "fitted" in facts:  # networks, whose background had no setting before
+        facts["settings"].setdefault("background", "independent")
+        for own in facts["fitted"]:
+            own.setdefault("background", {"why": "the version of coad that saved the model knew no other"})
     return facts
 
 

@@ -141,7 +141,7 @@ def _pairs_of_file(
         built = build_pairs(columns, layout, means=means, first_row=first_row, offset=offset)
         layout = pinned(layout, built, columns)
         if layout.window is not None:
-            start, offset = _next_window(built, layout, offset)
+            start, offset = next_window(built, layout, offset)
             # Copies: a view of the last rows would keep the whole batch in memory.
             kept = {name: column[start:].copy() for name, column in columns.items()}
             kept = kept if built.n_rows > start else {}
@@ -161,8 +161,23 @@ def _whole_or_nothing(path: Path, names: list[str], **how: Any) -> Iterator[Batc
     yield from iter_batches(path, names, **how)
 
 
-def _next_window(built: Built, layout: Layout, offset: int) -> tuple[int, int]:
-    """The first row to keep for the next window, and the distance from there to its start."""
+def next_window(built: Built, layout: Layout, offset: int) -> tuple[int, int]:
+    """The first row to keep for the next window, and the distance from there to its start.
+
+    Parameters
+    ----------
+    built : Built
+        The windows of the rows so far.
+    layout : Layout
+        Pinned: window and stride in rows.
+    offset : int
+        As it was given to :func:`build_pairs`.
+
+    Returns
+    -------
+    start, offset : int
+        The rows before ``start`` are used; the next window begins ``offset`` rows after it.
+    """
     rows: IntArray = built.breaks["rows"]
     if not len(rows):
         return built.n_rows, 0

@@ -60,6 +60,7 @@ def find(
     ordered: bool = True,
     max_rare: float = 0.1,
     lenses: Sequence[str] = DEFAULT,
+    scorers: Sequence[str] = (),
     random_state: int | np.random.Generator | None = 0,
     verbose: bool = False,
 ) -> Findings:
@@ -82,6 +83,8 @@ def find(
         The largest share of the rows that a finding may have and be flagged by default.
     lenses
         What to look with: "clusters", "tails", "modes", "networks".
+    scorers
+        One-input scorers that the lens "tails" tries beside its own five: detectors of PyOD by name, as ``"pyod:ECOD"``.
     random_state
         Seed.
     verbose
@@ -98,7 +101,12 @@ def find(
     (20, True, np.True_)
     """
     model = Findings(
-        max_rare=max_rare, lenses=lenses, ordered=ordered, random_state=random_state, verbose=verbose
+        max_rare=max_rare,
+        lenses=lenses,
+        scorers=scorers,
+        ordered=ordered,
+        random_state=random_state,
+        verbose=verbose,
     )
     return model.fit(s, q, context=context, group=group, time=time)
 
@@ -111,7 +119,7 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    max_rare, lenses, ordered, random_state, verbose
+    max_rare, lenses, scorers, ordered, random_state, verbose
         As for :func:`find`.
 
     Attributes
@@ -136,12 +144,14 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
         *,
         max_rare: float = 0.1,
         lenses: Sequence[str] = DEFAULT,
+        scorers: Sequence[str] = (),
         ordered: bool = True,
         random_state: int | np.random.Generator | None = 0,
         verbose: bool = False,
     ) -> None:
         self.max_rare = max_rare
         self.lenses = lenses
+        self.scorers = scorers
         self.ordered = ordered
         self.random_state = random_state
         self.verbose = verbose
@@ -158,7 +168,7 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
         """Look for findings; parameters as for :func:`find`."""
         if not 0 < self.max_rare <= 0.5:
             raise InputError(f"max_rare must lie above 0 and at most at 0.5, not {self.max_rare}")
-        lenses = made(self.lenses)
+        lenses = made(self.lenses, self.scorers)
         self.names_s_, self.names_q_ = names_of(s, q)
         self.layout_ = None
         channels = channel_names(s) if isinstance(s, Pairs) else (self.names_s_, self.names_q_)

@@ -26,8 +26,8 @@ LENSES: dict[str, Any] = {
 DEFAULT = ("clusters", "tails")
 
 
-def made(names: Sequence[str]) -> list[Lens]:
-    """New lenses of these names.
+def made(names: Sequence[str], scorers: Sequence[str] = ()) -> list[Lens]:
+    """New lenses of these names; the lens "tails" tries these scorers too.
 
     >>> [lens.name for lens in made(["tails"])]
     ['tails']
@@ -38,4 +38,9 @@ def made(names: Sequence[str]) -> list[Lens]:
             raise InputError(f"there is no lens {name!r}; there are {', '.join(LENSES)}")
     if not names:
         raise InputError(f"name at least one lens of {', '.join(LENSES)}")
-    return [LENSES[name]() for name in dict.fromkeys(names)]
+    scorers = [scorers] if isinstance(scorers, str) else list(scorers)
+    if scorers and TailLens.name not in names:
+        raise InputError(
+            f"scorers are tried by the lens {TailLens.name!r}, which is not among {', '.join(names)}"
+        )
+    return [TailLens(scorers) if name == TailLens.name else LENSES[name]() for name in dict.fromkeys(names)]

@@ -54,7 +54,7 @@ def findings_facts(model: Findings) -> tuple[dict[str, Any], dict[str, NDArray[A
     settings = {k: v for k, v in model.get_params(deep=False).items() if k not in _NOT_SAVED}
     return {
         "kind": KIND,
-        "settings": {**settings, "lenses": list(model.lenses)},
+        "settings": {**settings, "lenses": list(model.lenses), "scorers": list(model.scorers)},
         "seed": model.random_state_,
         "n_rows": model.n_rows_,
         "p_value": model.p_value_,

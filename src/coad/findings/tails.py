@@ -7,20 +7,22 @@ are judged on the other half.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coad._extras import missing_package
 from coad._typing import BoolArray, FloatArray
 from coad.core.background import choose_background, correlated_chance
 from coad.core.copula import joint_exceedance
 from coad.core.oddness import ODD
-from coad.exceptions import FileError
+from coad.exceptions import FileError, InputError
 from coad.findings.candidates import Candidate, FitRows, Rows, Votes
 
-__all__ = ["PANEL", "TailLens"]
+__all__ = ["PANEL", "TailLens", "scorer_named"]
 
 #: Rows that the scorers are fitted on; they are saved, and the scorers fitted again when a model is loaded.
 _REFERENCE = 4000
@@ -34,6 +36,8 @@ _STEPS = 24
 _FEWEST = 3
 #: Scores of a scorer that was fitted again may differ by rounding, not more.
 _ROUNDING = 1e-6
+#: What the name of a detector of PyOD starts with.
+_PYOD = "pyod:"
 
 Array32 = NDArray[np.float32]
 Scorer = Callable[[NDArray[Any]], FloatArray]
@@ -93,6 +97,46 @@ PANEL: dict[str, Callable[[Array32, int], Scorer]] = {
 }
 
 
+def scorer_named(name: str) -> Callable[[Array32, int], Scorer]:
+    """The maker of a one-input scorer: one of the panel, or with ``"pyod:ECOD"`` a detector of PyOD at its own settings.
+
+    A scorer is a name, not an object, so that a model folder can fit it again to the rows that it keeps.
+
+    >>> score = scorer_named("neighbours")(np.zeros((30, 2), dtype=np.float32), 0)
+    >>> bool(score(np.ones((1, 2)))[0] > 1)
+    True
+    """
+    if name in PANEL:
+        return PANEL[name]
+    if not isinstance(name, str) or not name.startswith(_PYOD):
+        raise InputError(
+            f"there is no scorer {name!r}; there are {', '.join(PANEL)}, and {_PYOD}ECOD for PyOD's ECOD"
+        )
+    own = name.removeprefix(_PYOD)
+    try:
+        from pyod.models.base import BaseDetector
+
+        detector = getattr(import_module(f"pyod.models.{own.lower()}"), own, None)
+    except ModuleNotFoundError as error:
+        missing = missing_package(error)
+        if missing is not None and error.name == "pyod":
+            raise missing from error
+        detector = None
+    if not (isinstance(detector, type) and issubclass(detector, BaseDetector)):
+        raise InputError(
+            f"PyOD has no detector {own!r}; write it as PyOD does, for instance {_PYOD}ECOD or {_PYOD}KNN"
+        )
+
+    def make(x: Array32, seed: int) -> Scorer:
+        model = detector()
+        if "random_state" in model.get_params():
+            model.set_params(random_state=seed)
+        model.fit(x)
+        return lambda rows: np.asarray(model.decision_function(rows), dtype=np.float64)
+
+    return make
+
+
 class _Choice(NamedTuple):
     """A pair of scorers, their thresholds (shares of reference rows below), and the evidence for them."""
 
@@ -104,11 +148,12 @@ class _Choice(NamedTuple):
 
 
 class TailLens:
-    """The tails of both inputs as one candidate."""
+    """The tails of both inputs as one candidate; ``scorers`` are tried beside those of the panel."""
 
     name = "tails"
 
-    def __init__(self) -> None:
+    def __init__(self, scorers: Sequence[str] = ()) -> None:
+        self.makers = {name: scorer_named(name) for name in (*PANEL, *scorers)}
         self.references: list[Array32] = []
         self.seed = 0
         self.choice: _Choice | None = None
@@ -121,7 +166,7 @@ class TailLens:
         self.references = [x[rows] for x in (data.features_s, data.features_q)]
         self.seed = data.seed % 2**32
         ranks = [
-            {name: self._ranks(side, name, x) for name in PANEL}
+            {name: self._ranks(side, name, x) for name in self.makers}
             for side, x in enumerate((data.features_s, data.features_q))
         ]
         half = data.fold % 2
@@ -158,9 +203,24 @@ class TailLens:
 
     def _fitted(self, side: int, name: str) -> tuple[Scorer, FloatArray]:
         if (side, name) not in self._scorers:
-            scorer = PANEL[name](self.references[side], self.seed)
-            self._scorers[side, name] = scorer, np.sort(scorer(self.references[side]))
+            self._scorers[side, name] = self._fit(side, name)
         return self._scorers[side, name]
+
+    def _fit(self, side: int, name: str) -> tuple[Scorer, FloatArray]:
+        try:
+            scorer = self.makers[name](self.references[side], self.seed)
+            ladder = np.sort(scorer(self.references[side]))
+        except Exception as error:
+            if name in PANEL:
+                raise
+            raise InputError(
+                f"{name} could not be fitted to the features of {'sq'[side]}: {error}"
+            ) from error
+        if not np.isfinite(ladder).all():
+            raise InputError(
+                f"{name} gives scores of {'sq'[side]} that are no numbers; leave it out of the scorers"
+            )
+        return scorer, ladder
 
     def to_facts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The choice, the reference rows, and their scores by the scorers that were chosen."""
@@ -169,26 +229,35 @@ class TailLens:
         if self.choice is not None:
             for side, name in enumerate((self.choice.scorer_s, self.choice.scorer_q)):
                 arrays[f"reference_{'sq'[side]}"] = self.references[side]
-                arrays[f"ladder_{'sq'[side]}"] = self._fitted(side, name)[1]
+                arrays[f"ladder_{'sq'[side]}"] = ladder = self._fitted(side, name)[1]
+                if name not in PANEL and not _alike(ladder, self._fit(side, name)[1]):
+                    raise InputError(
+                        f"{name} gives other scores each time it is fitted, so it cannot be saved; find without it"
+                    )
         return facts, arrays
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> TailLens:
         """The inverse of :meth:`to_facts`; the scorers are fitted again and must give the same scores."""
-        lens = cls()
-        lens.seed = int(facts["seed"])
-        if facts["choice"] is None:
+        choice = None if facts["choice"] is None else _Choice(*facts["choice"])
+        lens = cls(() if choice is None else (choice.scorer_s, choice.scorer_q))
+        lens.seed, lens.choice = int(facts["seed"]), choice
+        if lens.choice is None:
             return lens
-        lens.choice = _Choice(*facts["choice"])
         lens.references = [arrays["reference_s"], arrays["reference_q"]]
         for side, name in enumerate((lens.choice.scorer_s, lens.choice.scorer_q)):
             saved, ladder = arrays[f"ladder_{'sq'[side]}"], lens._fitted(side, name)[1]
-            if not np.allclose(saved, ladder, rtol=_ROUNDING, atol=_ROUNDING):
+            if not _alike(saved, ladder):
+                package = "scikit-learn" if name in PANEL else "PyOD"
                 raise FileError(
-                    f"the scorer {name!r} of this model gives other scores with the scikit-learn that is installed; "
+                    f"the scorer {name!r} of this model gives other scores with the {package} that is installed; "
                     "find again with it, or install the version that the model was made with"
                 )
         return lens
+
+
+def _alike(scores: FloatArray, again: FloatArray) -> bool:
+    return bool(np.allclose(scores, again, rtol=_ROUNDING, atol=_ROUNDING))
 
 
 def _scores(ranks: list[dict[str, FloatArray]], choice: _Choice) -> tuple[FloatArray, FloatArray]:

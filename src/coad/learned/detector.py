@@ -10,6 +10,7 @@ import numpy as np
 
 from coad._typing import BoolArray, FloatArray
 from coad.core.assessment import Evaluation, RowScores, assess
+from coad.core.background import Background, BackgroundKind
 from coad.core.figures import figures
 from coad.core.metric import ignore_undefined
 from coad.core.moments import Moments
@@ -19,6 +20,7 @@ from coad.core.validation import check_beta
 from coad.data.pairs import order_of, unpacked
 from coad.exceptions import InputError, NotFittedError
 from coad.learned import dismissal
+from coad.learned.background import searched_rule
 from coad.learned.context import joined_context
 from coad.learned.scaling import Scaler
 from coad.learned.training.inputs import (
@@ -29,7 +31,6 @@ from coad.learned.training.inputs import (
     warn_of_unseen_contexts,
 )
 from coad.learned.training.model import Fitted, StartReport, absorb
-from coad.thresholds.selection import select_thresholds
 
 if TYPE_CHECKING:
     from coad.learned.estimator import CoAD
@@ -47,6 +48,7 @@ class DetectorMixin:
 
     alpha: float | Literal["auto"]
     significance: float
+    background: BackgroundKind
     ordered: bool
     #: What ``fit`` found for each β; the anomaly rate; the contexts, shapes and scalers of the training rows.
     fitted_: dict[float, Fitted]
@@ -328,10 +330,9 @@ class DetectorMixin:
         """Set both thresholds to the exact optimum of F̂ on rows that are scored already."""
         labels = as_context(context, len(scores.flag))
         kept = slice(None) if scores.dismissed is None else ~scores.dismissed
-        pair = self._searched(
-            scores.p_s[kept], scores.p_q[kept], self.rule_.beta, None if labels is None else labels[kept]
+        self.rule_ = searched_rule(
+            self, scores.p_s[kept], scores.p_q[kept], None if labels is None else labels[kept]
         )
-        self.rule_ = replace(self.rule_, thresholds=pair, product=None)
 
     @property
     def starts_(self) -> list[StartReport]:
@@ -348,22 +349,13 @@ class DetectorMixin:
         """Share of shuffled pairings of the validation rows that do as well; selecting the best epoch is accounted for."""
         return self._only().p_value
 
+    @property
+    def background_(self) -> Background:
+        """How chance was counted at the fit: for independent confidences or correlated ones, with which ρ, and why."""
+        return self._only().background
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "fitted_")
-
-    def _searched(
-        self, p_s: FloatArray, p_q: FloatArray, beta: float, labels: Any, **options: Any
-    ) -> tuple[float, float]:
-        """The exact optimum of both thresholds for given confidences; ``options`` as in ``select_thresholds``."""
-        own = {
-            "alpha": self._only().rule.alpha,
-            "random_state": self.random_state_,
-            "ordered": self.ordered,
-            "background": "independent",  # that of the loss, so of every figure of this model
-            **options,
-        }
-        found = select_thresholds(p_s, p_q, beta=beta, context=labels, **own)
-        return found.threshold_s, found.threshold_q
 
     def _prepared(self, s: Any, q: Any, context: Any) -> tuple[Any, Any, Any]:
         s, q, context, _, _ = unpacked(s, q, context, None, None)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from coad._typing import ArrayLike, BoolArray
+from coad.core.background import BackgroundKind
 from coad.learned import dismissal, saving
 from coad.learned.detector import DetectorMixin
 from coad.learned.fitting import fit_model
@@ -71,6 +72,11 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         "auto" measures which is fastest on this machine.
     significance : float
         The permutation p-value up to which a coincidence counts as found.
+    background : {"independent", "auto", "correlated"}
+        How chance is counted once the networks are trained, as for :func:`~coad.select_thresholds`: their loss takes
+        inputs for independent, so they also learn what is merely correlated. "auto" measures the correlation of the bulk of
+        both confidences on the rows of the fit; ``background_`` says what was found, and why. It suits events that are
+        less than a tenth of the rows: more of them lie in the bulk and pass for correlation.
     checkpoint, checkpoint_seconds : path, float, optional
         A folder from which an interrupted ``fit`` resumes, and how often it is written.
     context : CoincidenceModes, optional
@@ -127,6 +133,7 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         precision: Literal["auto", "float32", "bfloat16"] = "auto",
         memory_format: Literal["auto", "default", "channels_last"] = "auto",
         significance: float = 0.01,
+        background: BackgroundKind = "independent",
         checkpoint: str | Path | None = None,
         checkpoint_seconds: float = 10.0,
         context: Any = None,
@@ -158,6 +165,7 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         self.precision = precision
         self.memory_format = memory_format
         self.significance = significance
+        self.background = background
         self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
         self.context = context

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coad.core.background import Background
 from coad.core.validation import seed_of
+from coad.core.verdict import NO_COINCIDENCE
 from coad.data.pairs import unpacked
 from coad.exceptions import NoCoincidenceWarning
+from coad.learned.background import FitScores, judge_background, searched_rule
 from coad.learned.context import fitted_context
 from coad.learned.scaling import Scaler
 from coad.learned.training.configure import (
@@ -90,16 +93,32 @@ def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: An
     model.random_state_, model.blueprints_ = seed, blueprints
     model.kinds_ = None
     for beta, own in found.fitted.items():
-        if own.scorer_s.net.members > 1 and own.status != "no coincidence":
-            # Each start was trained for a threshold of one half; the mean of several was not.
-            view = model.at(beta)
-            p_s, p_q = view.confidences(rows_s, rows_q, context)
+        chance = own.p_value
+        if own.status == NO_COINCIDENCE and model.background != "independent":
+            own.background = Background(why="not measured, for training found nothing")
+        elif own.status != NO_COINCIDENCE and (
+            own.scorer_s.net.members > 1 or model.background != "independent"
+        ):
+            p_s, p_q = model.at(beta).confidences(rows_s, rows_q, context)
             if gates is not None:
                 p_s, p_q = p_s * gates[0], p_q * gates[1]
-            pair = view._searched(p_s, p_q, beta, labels, alpha=model.alpha, n_permutations=0)
-            if np.isfinite(pair).all():
-                own.rule = replace(own.rule, thresholds=pair)
-        if own.status == "no coincidence":
+            if own.scorer_s.net.members > 1:
+                # Each start was trained for a threshold of one half; the mean of several was not.
+                rule = searched_rule(model.at(beta), p_s, p_q, labels, alpha=model.alpha, n_permutations=0)
+                own.rule = rule if np.isfinite(rule.thresholds).all() else own.rule
+            used = np.sort(np.r_[train, held])
+            scores = FitScores(
+                p_s[used], p_q[used], None if codes is None else codes[used], np.isin(used, held)
+            )
+            judge_background(own, scores, model.background, model.significance, seed)
+        if own.status == NO_COINCIDENCE and own.p_value > chance:
+            warnings.warn(
+                f"no coincidence found for beta = {beta:g}: correlated inputs do as well on the {len(held):,} validation "
+                f"rows (p = {own.p_value:.3g}; {own.background.why}); nothing will be flagged",
+                NoCoincidenceWarning,
+                stacklevel=3,
+            )
+        elif own.status == NO_COINCIDENCE:
             slow = ""
             if memory:
                 slow = f"; inputs stay alike for {memory:,} rows: if rows are in no order, say so (ordered=False, --unordered)"

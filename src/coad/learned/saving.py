@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from coad.core.background import Background
 from coad.core.rule import Rule
 from coad.data.model_files import from_json, to_json, write_folder
 from coad.learned.dismissal import Dismissed
@@ -71,6 +72,7 @@ def _facts(model: CoAD) -> dict[str, Any]:
                 "status": own.status,
                 "columns": [own.scorer_s.column, own.scorer_q.column, own.scorer_s.net.outputs],
                 "ensemble": sorted(own.ensemble),
+                "background": asdict(own.background),
                 "starts": [asdict(report) for report in own.starts],
             }
             for own in model.fitted_.values()
@@ -129,6 +131,7 @@ def restore(
             p_value=float(own["p_value"]),
             status=str(own["status"]),
             ensemble=ensemble,
+            background=Background(**own["background"]),
         )
     return model
 

@@ -62,6 +62,8 @@ class ScoredRows:
     flag: BoolArray
     mode: IntArray | None = None
     context: NDArray[Any] | None = None
+    inputs: Mapping[str, FloatArray] | None = None  # mean of each column over each pair, if drift is watched
+    shadow: BoolArray | None = None  # what a second model flags, if there is one
 
     def __len__(self) -> int:
         return len(self.time)

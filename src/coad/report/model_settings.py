@@ -42,6 +42,11 @@ def settings_section(study: Study, names: str) -> Section:
         ),
         ("seed", str(model.random_state_)),
         ("trained", f"{model.status_}, p = {model.p_value_:.3g}"),
+        *(
+            [("background", f"{model.background_.kind} ({model.background_.why})")]
+            if hasattr(model, "background_")
+            else []
+        ),
         ("coad", __version__),
     ]
     layout = json.dumps(recipe.to_dict(), indent=1, ensure_ascii=False)
@@ -70,6 +75,7 @@ def fit_command(recipe: Recipe, model: CoAD) -> str:
         ("alpha", None if model.alpha == "auto" else model.alpha),
         ("starts", model.n_starts),
         ("epochs", model.epochs),
+        ("background", None if model.background == "independent" else model.background),
         ("seed", model.random_state_),
     ):
         if value not in (None, ""):

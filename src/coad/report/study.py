@@ -231,7 +231,7 @@ class Study:
 
     @cached_property
     def _grid(self) -> ThresholdGrid:
-        return ThresholdGrid(self.search)
+        return ThresholdGrid(self.search, self.rule.correlation)
 
     def quiet_correlation(self) -> float:
         """The correlation of p_s and p_q of unflagged pairs within each regime; near 0 if they are independent."""

@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from coad._typing import ArrayLike, BoolArray
+from coad.core.background import BackgroundKind, choose_background
 from coad.core.labels import check_labels, label_scores
 from coad.core.metric import fbeta_hat, precision_hat, recall_hat
 from coad.core.moments import Moments
@@ -54,11 +55,14 @@ def beta_scan(
     label: ArrayLike | None = None,
     naive: bool = False,
     supervised: bool = False,
+    background: BackgroundKind = "auto",
 ) -> list[ScanPoint]:
     """The best pair of thresholds for each β; sorted once, searched exactly each time.
 
     ``naive`` takes D_naive for D. ``label`` adds the true values to each point.
     ``supervised`` chooses the thresholds by the labels: the ceiling, for comparison.
+    ``background`` says how chance is counted, as for :func:`coad.select_thresholds`; D_naive knows no correlation, so
+    with ``naive`` it is ``"independent"``.
 
     >>> from coad.research.datasets.synthetic import synthetic_outliers
     >>> data = synthetic_outliers(2000, random_state=0)
@@ -68,6 +72,11 @@ def beta_scan(
     """
     s, q = as_score(score_s, "score_s"), as_score(score_q, "score_q")
     finite_rows(s, q, "error", remedy="leave those rows out first")
+    if naive and background == "correlated":
+        raise InputError(
+            "D_naive takes the inputs for independent; give either naive=True or background='correlated'"
+        )
+    rho = choose_background(s, q, kind="independent" if naive else background).rho
     truth = None if label is None else check_labels(label, len(s))
     if supervised and truth is None:
         raise InputError("a supervised scan needs label=")
@@ -76,7 +85,7 @@ def beta_scan(
     if rate is None and supervised and truth is not None:
         rate = float(truth.mean())
     if rate is None:
-        richest = search.maximise(beta=math.inf, alpha=1.0, naive=naive)
+        richest = search.maximise(beta=math.inf, alpha=1.0, naive=naive, correlation=rho)
         if richest.joint == 0 or richest.fbeta_hat <= 0:
             return []
         rate = richest.fbeta_hat
@@ -89,14 +98,20 @@ def beta_scan(
         kinds = np.array([ALL_CHANCE, ALL_TRUE])
     points = []
     for beta in betas:
-        best = search.maximise(beta=check_beta(beta), alpha=rate, naive=naive, kinds=kinds)
+        best = search.maximise(beta=check_beta(beta), alpha=rate, naive=naive, kinds=kinds, correlation=rho)
         if best.joint:
-            points.append(_point(search, best, float(beta), rate, truth, naive))
+            points.append(_point(search, best, float(beta), rate, truth, naive, rho))
     return points
 
 
 def _point(
-    search: PairSearch, best: Optimum, beta: float, alpha: float, truth: BoolArray | None, naive: bool
+    search: PairSearch,
+    best: Optimum,
+    beta: float,
+    alpha: float,
+    truth: BoolArray | None,
+    naive: bool,
+    rho: float,
 ) -> ScanPoint:
     flag_s, flag_q = search.s.of_row <= best.groups_s, search.q.of_row <= best.groups_q
     moments = Moments.of(flag_s, flag_q)
@@ -108,8 +123,8 @@ def _point(
         float(search.s.thresholds[best.groups_s - 1]),
         float(search.q.thresholds[best.groups_q - 1]),
         best.joint,
-        float(fbeta_hat(moments, beta=beta, alpha=alpha, naive=naive)),
-        float(precision_hat(moments, naive=naive)),
-        float(recall_hat(moments, alpha=alpha, naive=naive)),
+        float(fbeta_hat(moments, beta=beta, alpha=alpha, naive=naive, correlation=rho)),
+        float(precision_hat(moments, naive=naive, correlation=rho)),
+        float(recall_hat(moments, alpha=alpha, naive=naive, correlation=rho)),
         *judged,
     )

@@ -214,8 +214,11 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
         """True where both scores reach their thresholds."""
         return self.score_rows(s, q).flag
 
-    def score_rows(self, s: Any, q: Any = None) -> RowScores:
-        """p_s, p_q (the share of training scores below a row's), their product and the decision, in one pass."""
+    def score_rows(self, s: Any, q: Any = None, context: Any = None) -> RowScores:
+        """p_s, p_q (the share of training scores below a row's), their product and the decision, in one pass.
+
+        The thresholds hold in every context; ``context`` is there because other detectors need it.
+        """
         self._check_fitted()
         score_s, score_q = self._scores(s, q)
         p_s, p_q = _share_below(self._ladder_s, score_s), _share_below(self._ladder_q, score_q)

@@ -193,6 +193,7 @@ class _Selection:
             alpha=alpha,
             alpha_given=self.given is not None,
             rng=self.rng,
+            rho_error=self.background.error,
         )
         intervals = intervals.around(candidate)
         return self._result(candidate, intervals, test, self._suspicions(candidate, intervals))

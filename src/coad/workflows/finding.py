@@ -42,6 +42,7 @@ def find_in_files(
     training: Training,
     max_rare: float = 0.1,
     lenses: Sequence[str],
+    scorers: Sequence[str] = (),
 ) -> FindReport:
     """Look for findings in files and save them.
 
@@ -49,7 +50,7 @@ def find_in_files(
     ----------
     source, layout, output, clocks, training
         As for :func:`coad.workflows.fitting.fit_files`.
-    max_rare, lenses
+    max_rare, lenses, scorers
         As for :func:`coad.find`.
 
     Returns
@@ -65,6 +66,7 @@ def find_in_files(
         model = Findings(
             max_rare=max_rare,
             lenses=tuple(lenses),
+            scorers=tuple(scorers),
             ordered=training.ordered,
             random_state=training.random_state,
             verbose=training.verbose,

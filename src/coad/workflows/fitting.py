@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from coad.core.background import BackgroundKind
 from coad.data.layout import Layout
 from coad.data.memory import free_memory
 from coad.data.pairs import Pairs
@@ -48,6 +49,7 @@ class Training:
     out_of_core: OutOfCore = "auto"
     verbose: bool = False
     ensemble: bool = False
+    background: BackgroundKind = "independent"
     #: Columns that are never suggested as a context.
     not_context: tuple[str, ...] = ()
 
@@ -112,6 +114,7 @@ def fit_files(
             alpha=training.alpha,
             n_starts=training.n_starts,
             ensemble=training.ensemble,
+            background=training.background,
             epochs=training.epochs,
             split=how,
             ordered=training.ordered,

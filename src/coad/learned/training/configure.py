@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from coad.core.background import BackgroundKind
 from coad.core.validation import check_alpha, check_betas, check_significance
 from coad.exceptions import CoadWarning, InputError
 from coad.learned.net_spec import Layout, NetSpec, default_spec, preset
@@ -41,6 +42,7 @@ _LONGER = 1.08
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "schedule": (None, *get_args(Schedule)),
     "split": get_args(Split),
+    "background": get_args(BackgroundKind),
     "preset": get_args(Preset),
     "precision": ("auto", "float32", "bfloat16"),
     "memory_format": ("auto", *get_args(Layout)),

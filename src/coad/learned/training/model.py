@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from coad._typing import FloatArray
+from coad.core.background import INDEPENDENT, Background
 from coad.core.rule import Rule
 from coad.exceptions import FileError, InputError
 from coad.learned.net_spec import NetSpec
@@ -143,6 +144,7 @@ class Fitted:
         p_value: float,
         status: str,
         ensemble: Sequence[int] | None = None,
+        background: Background = INDEPENDENT,
     ) -> None:
         #: The β that was trained, and the rule in use, which may have another.
         self.beta, self.rule = beta, rule
@@ -151,6 +153,8 @@ class Fitted:
         self.p_value, self.status = p_value, status
         #: The seeds of the starts that score: the best one, or all of the ensemble.
         self.ensemble = {seed} if ensemble is None else set(ensemble)
+        #: How chance is counted, and why.
+        self.background = background
         #: Scorers that take unscaled rows (see :func:`absorb`), made at first use.
         self.direct: tuple[Scorer | None, Scorer | None] | None = None
 

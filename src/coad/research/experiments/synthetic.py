@@ -46,7 +46,14 @@ def run_synthetic(random_state: int = 0, betas: tuple[float, ...] = DEFAULT_BETA
     alpha = float(data.label.mean())
     curves = [
         beta_scan(
-            data.s, data.q, betas=betas, alpha=alpha, label=data.label, naive=naive, supervised=supervised
+            data.s,
+            data.q,
+            betas=betas,
+            alpha=alpha,
+            label=data.label,
+            naive=naive,
+            supervised=supervised,
+            background="independent",
         )
         for naive, supervised in ((False, False), (True, False), (False, True))
     ]
