@@ -271,7 +271,7 @@ def test_the_picture_of_a_mode_shows_the_power_of_windows_too():
     rng = np.random.default_rng(0)
     s, q = rng.normal(size=(200, 2, 32)), rng.normal(size=(200, 3))
     s[:5, 0] += 9 * np.sin(2 * np.pi * 4 * np.arange(32) / 32 + rng.uniform(0, 6, (5, 1)))
-    facts = dict.fromkeys(("size", "precision_hat", "support", "information", "p_value", "stability"), 0.5)
+    facts = dict.fromkeys(("size", "precision_hat", "support", "p_value", "stability"), 0.5)
     mode = Mode(mode=0, rows=5, role="rare", reason="", exemplars=(0, 1, 2, 3, 4), **facts)
     figure = exemplars_figure(mode, s, q, (("a", "b"), ("x", "y", "z")))
     usual, own = (trace for trace in figure.data if trace.yaxis == "y2")
@@ -286,7 +286,7 @@ def test_names_of_one_input_never_lie_over_the_bars_of_the_other():
 
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 3))
-    facts = dict.fromkeys(("size", "precision_hat", "support", "information", "p_value", "stability"), 0.5)
+    facts = dict.fromkeys(("size", "precision_hat", "support", "p_value", "stability"), 0.5)
     mode = Mode(mode=0, rows=5, role="rare", reason="", exemplars=(0, 1, 2), **facts)
     names = ("hydraulic_pressure_of_the_first_pump", "hydraulic_pressure_of_the_first_cylinder", "x")
     layout = exemplars_figure(mode, x, x, (names, names)).layout
