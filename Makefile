@@ -2,7 +2,7 @@
 #   make demo    the main job on simulated data
 #   make test    every check
 PYTHON ?= python3
-BIN := .venv/bin
+BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 STAMP := .venv/.installed
 
 .PHONY: demo test test-fast coverage package lint hooks bench browser broker clean

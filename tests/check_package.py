@@ -1,8 +1,9 @@
 """Build the wheel and try it in clean environments: all extras, lowest allowed versions, no extra.
 
 ``make package`` runs this. In each environment the commands read CSV and Parquet; without extras, those that
-need networks must say what to install. Torch is the build of ``constraints.txt`` even among the lowest
-versions, because older builds for Linux bring 5 GB of CUDA; ``--lowest-torch`` takes that time.
+need networks must say what to install. The lowest versions are those of ``constraints-min.txt``, which ``--write-min``
+makes from pyproject.toml. Torch is the build of ``constraints.txt`` even among them, because older builds for Linux bring
+5 GB of CUDA; ``--lowest-torch`` takes that time.
 """
 
 from __future__ import annotations
@@ -24,40 +25,61 @@ import pyarrow.csv
 import pyarrow.parquet
 
 ROOT = Path(__file__).parent.parent
+MINIMUM = ROOT / "constraints-min.txt"
+SCRIPTS = "Scripts" if os.name == "nt" else "bin"
+#: Extras that are tried with the lowest versions; not lume, because lume-base needs NumPy 2.
+WITH_LOWEST = ("learn", "plot", "app", "bench", "excel", "onnx", "mlflow")
 #: What a developer's shell sets for Python must not reach the environments.
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
 CLEAN["OMP_NUM_THREADS"] = "1"  # two environments are tried at once
 
 
 def main() -> None:
+    if "--write-min" in sys.argv:
+        MINIMUM.write_text(lowest_versions())
+        return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", name, str(ROOT)])
         (wheel,) = folder.glob("*.whl")
         write_tables(folder)
         pinned = (ROOT / "constraints.txt").read_text()
-        lowest = lowest_versions() + ("" if "--lowest-torch" in sys.argv else pinned)
+        lowest = MINIMUM.read_text()
+        if "--lowest-torch" not in sys.argv:
+            lowest = re.sub(r"^torch==.*\n", "", lowest, flags=re.MULTILINE) + pinned
+        some = ",".join(WITH_LOWEST)
         with ThreadPoolExecutor() as pool:
             for done in [
                 pool.submit(lambda: check_extras(install(folder / "all", f"{wheel}[all]", pinned))),
-                pool.submit(lambda: check_extras(install(folder / "lowest", f"{wheel}[all]", lowest))),
+                pool.submit(lambda: check_extras(install(folder / "lowest", f"{wheel}[{some}]", lowest))),
             ]:
                 done.result()
         check_no_extras(install(folder / "none", str(wheel), ""), folder / "all" / "model")
 
 
+def extras() -> dict[str, list[str]]:
+    """What each extra in pyproject.toml installs."""
+    found: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    return found
+
+
 def lowest_versions() -> str:
-    """The lower bounds in pyproject.toml as constraints; a pin for torch may follow."""
+    """The highest lower bound of each package in pyproject.toml, as constraints."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
     wanted = [
         *project["dependencies"],
-        *(line for extra in extras if extra != "dev" for line in extras[extra]),
+        *(line for extra in WITH_LOWEST for line in extras()[extra]),
     ]
-    bounds = dict(re.findall(r"^([\w-]+)>=([\d.]+)$", "\n".join(wanted), re.MULTILINE))
-    if "--lowest-torch" not in sys.argv:
-        del bounds["torch"]
-    return "".join(f"{package}=={version}\n" for package, version in bounds.items())
+    bounds: dict[str, str] = {}
+    for package, version in re.findall(r"^([\w-]+)>=([\d.]+)$", "\n".join(wanted), re.MULTILINE):
+        bounds[package] = max(bounds.get(package, "0"), version, key=_parts)
+    return "".join(f"{package}=={version}\n" for package, version in sorted(bounds.items()))
+
+
+def _parts(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
 
 
 def install(place: Path, what: str, constraints: str) -> Path:
@@ -66,10 +88,18 @@ def install(place: Path, what: str, constraints: str) -> Path:
     place.with_suffix(".txt").write_text(constraints)
     run([sys.executable, "-m", "venv", "--without-pip", str(place)])
     # Compiling every module of torch would take longer than the commands do.
-    pip = [sys.executable, "-m", "pip", "--python", str(place / "bin" / "python"), "install", "--no-compile"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(place / SCRIPTS / "python"),
+        "install",
+        "--no-compile",
+    ]
     run([*pip, "--quiet", "--only-binary", ":all:", "-c", str(place.with_suffix(".txt")), what])
     say(f"{place.name}: installed in {time.monotonic() - start:.0f} s")
-    return place / "bin" / "coad"
+    return place / SCRIPTS / "coad"
 
 
 def check_extras(coad: Path) -> None:
@@ -86,8 +116,10 @@ def check_extras(coad: Path) -> None:
         flagged = run([coad, "score", model, table, "--out", scores])
         assert re.search(r"^[1-9]\d* flagged", flagged, re.MULTILINE), flagged
         run([coad, "report", model, table, "--out", folder / "report.html"])
+    exported = run([coad, "export", model, "--to", "onnx", "--out", folder / "model.onnx"])
+    assert "as in Python on 1,000 rows" in exported, exported
     check_explorer([coad, "explore", model, table, "--no-browser"])
-    say(f"{folder.name}: thresholds, find, decide, fit, score, report and explore work")
+    say(f"{folder.name}: thresholds, find, decide, fit, score, report, export and explore work")
 
 
 def check_explorer(command: list[object]) -> None:

@@ -15,6 +15,8 @@ from hypothesis import settings
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # a test sends nothing
+
 from makers import event_rows, rows_around_axes
 
 settings.register_profile("coad", deadline=None, derandomize=True)

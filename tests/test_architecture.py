@@ -21,6 +21,7 @@ ROOMS = (
     ("modes",),
     ("events", "explain", "kinds"),
     ("findings",),
+    ("adapters",),
     ("workflows",),
     ("report",),
     ("web",),

@@ -324,3 +324,25 @@ def test_no_pickle_anywhere_in_the_package():
             elif isinstance(node, ast.keyword) and node.arg == "allow_pickle":
                 assert isinstance(node.value, ast.Constant), path
                 assert node.value.value is False, path
+
+
+def test_on_windows_no_folder_is_opened_and_no_process_is_asked(tmp_path, monkeypatch):
+    """Windows opens no folders, and os.kill there ends or interrupts a process instead of asking for it."""
+    from coad.data import atomic
+
+    monkeypatch.setattr(atomic, "_WINDOWS", True)
+    opened, open_ = [], os.open
+    monkeypatch.setattr(
+        atomic.os, "open", lambda path, *rest: opened.append(Path(path)) or open_(path, *rest)
+    )
+    monkeypatch.setattr(atomic.os, "kill", lambda *_: pytest.fail("a process was signalled"))
+    left = tmp_path / ".model.draft.999999999"
+    left.mkdir()
+    for text in ("old", "new"):
+        with atomic.written_folder(tmp_path / "model") as draft:
+            (draft / "a.txt").write_text(text)
+    atomic.write_durably(tmp_path / "b.txt", b"whole")
+    assert opened
+    assert all(path.suffix == ".txt" for path in opened)
+    assert (tmp_path / "model" / "a.txt").read_text() == "new"
+    assert left.is_dir()  # its process may be alive

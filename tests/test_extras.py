@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,7 @@ def run_without(names: list[str], code: str) -> subprocess.CompletedProcess[str]
         ["evaluate", "{model}", "{table}"],
         ["report", "{model}", "{table}", "--out", "{folder}/report.html"],
         ["explore", "{model}", "{table}", "--no-browser"],
+        ["export", "{model}", "--to", "onnx", "--out", "{folder}/model.onnx"],
     ],
     ids=lambda arguments: arguments[0],
 )
@@ -69,3 +71,38 @@ def test_findings_need_no_extra(tmp_path):
         f"print(coad.load({str(tmp_path / 'run')!r}).predict(s, q)[:300].mean() > 0.9)",
     )
     assert done.stdout.split() == ["True"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("package", "to", "extra"),
+    [
+        ("onnx", "onnx", "onnx"),
+        ("onnxscript", "onnx", "onnx"),
+        ("lume", "lume", "lume"),
+        ("mlflow", "mlflow", "mlflow"),
+    ],
+)
+def test_without_its_package_an_export_says_what_to_install(package, to, extra, tmp_path):
+    model = Path(__file__).parent / "models" / "format_1" / "windows"
+    words = ["coad", "export", str(model), "--to", to, "--out", str(tmp_path / "out")]
+    done = run_without([package], f"sys.argv = {words!r}\nfrom coad.__main__ import main\nmain()")
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.strip().splitlines()[-1].endswith(f"pip install 'coad[{extra}]'"), done.stderr
+
+
+def test_the_lowest_versions_that_are_tried_are_those_that_are_allowed():
+    from check_package import MINIMUM, lowest_versions
+
+    assert MINIMUM.read_text() == lowest_versions(), "run: python tests/check_package.py --write-min"
+
+
+def test_all_extras_are_in_all():
+    from check_package import extras
+
+    own, reached, waiting = extras(), {"dev", "docs"}, ["all"]
+    while waiting:
+        extra = waiting.pop()
+        reached.add(extra)
+        parts = re.findall(r"coad\[(.*?)\]", " ".join(own[extra]))
+        waiting += [one for part in parts for one in part.split(",") if one not in reached]
+    assert set(own) <= reached

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from coad._lazy import lazy_names
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time the names load when they are first used
+    from coad.adapters.columns import ColumnDetector
     from coad.core.assessment import Evaluation
     from coad.core.metric import fbeta_hat, precision_hat, recall_hat
     from coad.core.moments import Moments
@@ -30,7 +31,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time the names l
     from coad.thresholds.selection import select_thresholds
     from coad.workflows.model_folder import load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Public name → the module it lives in.
 _HOME = {
@@ -38,6 +39,7 @@ _HOME = {
     "CoincidenceLoss": "coad.learned.objective",
     "CoincidenceModes": "coad.modes.estimator",
     "CoincidenceThreshold": "coad.thresholds.detector",
+    "ColumnDetector": "coad.adapters.columns",
     "Detector": "coad.core.protocol",
     "Evaluation": "coad.core.assessment",
     "Finding": "coad.findings.finding",
@@ -63,6 +65,7 @@ __all__ = [
     "CoincidenceLoss",
     "CoincidenceModes",
     "CoincidenceThreshold",
+    "ColumnDetector",
     "Detector",
     "Evaluation",
     "Finding",

@@ -13,6 +13,7 @@ from coad.cli import (
     decide,
     evaluate,
     explore,
+    export,
     find,
     fit,
     modes,
@@ -47,6 +48,7 @@ app.command("report")(report.report)
 app.command("explore")(explore.explore)
 app.command("watch")(watch.watch)
 watch.make_demo = watch_demo.make_demo
+app.command("export")(export.export)
 app.command("demo")(demo.demo)
 app.command("bench")(bench.bench)
 app.add_typer(reproduce.app, name="reproduce")

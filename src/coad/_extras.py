@@ -17,6 +17,11 @@ _EXTRA = {
     "paho": "mqtt",
     "confluent_kafka": "kafka",
     "p4p": "epics",
+    "onnx": "onnx",
+    "onnxscript": "onnx",
+    "onnxruntime": "onnx",
+    "lume": "lume",
+    "mlflow": "mlflow",
 }
 
 

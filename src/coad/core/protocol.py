@@ -44,5 +44,8 @@ class Detector(Protocol):
     def evaluate(self, s: Any, q: Any = None) -> Evaluation:
         """What the rule finds in these rows and how sure that is, without labels."""
 
+    def score(self, s: Any, q: Any = None, *, context: Any = None) -> float:
+        """F̂ of the rule on these rows, for model selection; 0 where nothing coincides."""
+
     def save(self, folder: str | Path) -> None:
         """Write the detector to a folder; :func:`coad.load` reads it."""

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from coad.exceptions import FileError
 
+_WINDOWS = os.name == "nt"
+
 
 def check_writable(path: Path) -> Path:
     """Check before any work is done that a file can be written."""
@@ -127,6 +129,8 @@ def recovered(folder: Path) -> Path:
 
 def _is_running(suffix: str) -> bool:
     """Whether the process whose number stands in ``.123`` is alive; one that cannot be asked counts as alive."""
+    if _WINDOWS:  # where os.kill(…, 0) is no question: it interrupts the process
+        return True
     try:
         os.kill(int(suffix[1:]), 0)
     except (ProcessLookupError, ValueError):
@@ -144,7 +148,12 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    """Flush a file, or the names in a folder, to disk."""
+    if _WINDOWS and path.is_dir():  # it opens no folders, and writes their names with the files
+        return
+    descriptor = os.open(
+        path, os.O_RDWR if _WINDOWS else os.O_RDONLY
+    )  # Windows flushes only what may be written
     try:
         os.fsync(descriptor)
     finally:

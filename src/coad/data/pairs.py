@@ -282,14 +282,28 @@ def _time(values: ArrayLike) -> NDArray[Any]:
     return parse_time(array)
 
 
+def table_names(x: Any) -> list[str] | None:
+    """The names of the columns of a pandas, Polars or Arrow table; None for anything else.
+
+    >>> import pyarrow as pa
+    >>> table_names(pa.table({"a": [1.0], "b": [2.0]})), table_names(np.zeros((2, 2)))
+    (['a', 'b'], None)
+    """
+    names = getattr(x, "column_names", None)  # Arrow, whose columns are the values
+    names = getattr(x, "columns", None) if names is None else names
+    return None if names is None else [str(name) for name in names]
+
+
 def take_rows(x: Any, rows: IntArray) -> Any:
-    """Rows of an array, a pandas or a Polars DataFrame, by number.
+    """Rows of an array, or of a pandas, Polars or Arrow table, by number.
 
     >>> take_rows(np.arange(6).reshape(3, 2), np.array([0, 2])).tolist()
     [[0, 1], [4, 5]]
     """
     if hasattr(x, "iloc"):
         return x.iloc[rows]
+    if hasattr(x, "column_names"):
+        return x.take(rows)
     return x[rows] if hasattr(x, "shape") else np.asarray(x)[rows]
 
 

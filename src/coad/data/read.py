@@ -15,7 +15,7 @@ from coad.data.build import Built, build_pairs, pinned
 from coad.data.layout import FILE, Layout
 from coad.data.long import wide_source
 from coad.data.missing import column_means
-from coad.data.pairs import Pairs
+from coad.data.pairs import Pairs, table_names
 from coad.data.paths import PathLike, find_files
 from coad.data.tables import column_names, iter_batches, joined_parts
 from coad.data.windows import refuse_no_windows
@@ -123,7 +123,7 @@ def pairs_from_frame(frame: Any, layout: Layout) -> Pairs:
     Parameters
     ----------
     frame : DataFrame or mapping
-        A pandas or Polars DataFrame, or a mapping of names to arrays.
+        A pandas, Polars or Arrow table, or a mapping of names to arrays.
     layout : Layout
         Which columns are inputs, context, time and so on.
 
@@ -212,10 +212,10 @@ def _load_frame(frame: Any, layout: Layout, means: Mapping[str, Any] | None) -> 
     names: dict[str, Any]
     if isinstance(frame, Mapping):
         names = {str(name): name for name in frame}
-    elif hasattr(frame, "columns") and hasattr(frame, "__getitem__"):
-        if len({str(name) for name in frame.columns}) < len(frame.columns):
+    elif (own := table_names(frame)) is not None and hasattr(frame, "__getitem__"):
+        if len(set(own)) < len(own):
             raise InputError("the DataFrame has two columns with the same name; rename one of them")
-        names = {str(name): name for name in frame.columns}
+        names = dict(zip(own, getattr(frame, "column_names", frame.columns), strict=True))
     else:
         raise InputError(
             f"pairs are read from paths, a DataFrame or a mapping of arrays, not from {type(frame).__name__}"
@@ -249,7 +249,10 @@ def _frame_column(frame: Any, key: Any, name: str, numeric: bool) -> NDArray[Any
     if isinstance(series, np.ndarray) and series.dtype.kind in "fiubM":
         return series.astype(np.float64) if numeric and series.dtype.kind in "iub" else series
     try:
-        column = series.to_arrow() if hasattr(series, "to_arrow") else pa.array(series, from_pandas=True)
+        if isinstance(series, (pa.Array, pa.ChunkedArray)):
+            column = series
+        else:
+            column = series.to_arrow() if hasattr(series, "to_arrow") else pa.array(series, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
         raise InputError(f"column {name!r} has values of mixed types ({error})") from error
     return to_floats(column, name) if numeric else to_array(column, name)

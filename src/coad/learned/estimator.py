@@ -33,7 +33,7 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         shared networks with one head per β; :meth:`at` gives the detector of one.
     alpha : float or "auto"
         The anomaly rate. "auto" estimates it: the largest TP that a head with β = inf finds.
-    net : None, "mnist", "milling", "rf", NetSpec, torch module, function making one, or a pair of these
+    net : None, "mnist", "milling", "rf", NetSpec, torch module, function making one, skorch net, or a pair of these
         None chooses from the shapes. A pair is (network of s, network of q).
     n_starts : int
         Trainings from independent random weights; the best by validation F̂ is kept, ``starts_`` lists all.

@@ -96,6 +96,12 @@ class Scaler:
         std = np.stack([np.where(s > 0, s, np.where(pooled > 0, pooled, 1.0)) for _, s in scales])
         return cls(np.stack([m for m, _ in scales]), std, tuple(contexts), limits)
 
+    @property
+    def room(self) -> NDArray[np.float64]:
+        """How far beyond its limits a clipped feature can end: the width of its bulk."""
+        assert self.limits is not None
+        return np.asarray(_room(self.limits))
+
     def clipped(self, x: Array32) -> Array32:
         """The rows with outliers clipped, before scaling."""
         return x if self.limits is None else _clipped(x, self.limits)
@@ -170,10 +176,14 @@ def _clipped(x: Array32, limits: NDArray[np.float64]) -> Array32:
     for feature in np.flatnonzero(np.isfinite(limits[0])):
         own = x[:, feature].astype(np.float64)
         inside = np.clip(own, *limits[:, feature])
-        room = np.ptp(limits[:, feature]) / (2.0 * _FAR + 1.0)
+        room = _room(limits[:, feature])
         over = own - inside
         out[:, feature] = inside + np.sign(over) * room * (1.0 - room / (room + np.abs(over)))
     return out
+
+
+def _room(limits: NDArray[np.float64]) -> Any:
+    return (limits[1] - limits[0]) / (2.0 * _FAR + 1.0)
 
 
 def _scale(

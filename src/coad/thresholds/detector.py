@@ -160,6 +160,14 @@ class CoincidenceThreshold(BaseEstimator):  # type: ignore[misc]
             correlation_uncertainty=found.background.error if found.background.rho > 0 else 0.0,
         )
 
+    @property
+    def confidence_thresholds_(self) -> tuple[float, float]:
+        """Both thresholds in terms of p_s and p_q: the shares of training scores that do not exceed them."""
+        pair = np.array([self.threshold_s_]), np.array([self.threshold_q_])
+        return float(_share_below(self._ladder_s, pair[0])[0]), float(
+            _share_below(self._ladder_q, pair[1])[0]
+        )
+
     def save(self, folder: str | Path) -> None:
         """Write the thresholds, with the scores they were picked on, to a folder; :func:`coad.load` reads it.
 

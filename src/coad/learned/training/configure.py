@@ -103,10 +103,8 @@ def blueprints_for(
         sources = preset(net)
     elif isinstance(net, (tuple, list)) and len(net) == 2:
         sources = as_source(net[0]), as_source(net[1])
-    elif isinstance(net, NetSpec):
-        sources = net, net
     else:
-        raise InputError("net must be a name, a NetSpec, or a pair: one network for s and one for q")
+        sources = as_source(net), as_source(net)
     return Blueprint(sources[0], shape_s), Blueprint(sources[1], shape_q)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coad._typing import BoolArray, FloatArray
-from coad.data.pairs import Pairs
+from coad.data.pairs import Pairs, table_names
 from coad.exceptions import CoadWarning, InputError, UnseenContextWarning
 from coad.learned.scaling import Scaler
 
@@ -89,7 +89,8 @@ def as_fitted(model: Any, s: Any, q: Any) -> tuple[NDArray[np.float32], NDArray[
 
 def column_names(x: Any) -> tuple[str, ...] | None:
     """The names of a table's columns; None for arrays, which have none."""
-    return tuple(str(c) for c in x.columns) if hasattr(x, "columns") else None
+    names = table_names(x)
+    return None if names is None else tuple(names)
 
 
 def _check_names(x: Any, known: tuple[str, ...] | None, name: str) -> None:

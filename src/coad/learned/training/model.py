@@ -249,17 +249,21 @@ def blueprints_of(described: list[dict[str, Any]], nets: Any) -> tuple[Blueprint
 
 
 def as_source(net: Any) -> NetSpec | nn.Module | Callable[[], nn.Module]:
-    """A description, a module or a function that makes one; an error for anything else."""
+    """A description, a module, a function that makes one, or a skorch net, whose module is taken; else an error."""
     if isinstance(net, NetSpec):
         return net
+    if hasattr(net, "get_params_for") and hasattr(net, "module"):  # skorch's; its training loop is not used
+        if isinstance(net.module, nn.Module):
+            return copy.deepcopy(net.module)
+        return lambda: net.module(**net.get_params_for("module"))
     if isinstance(net, nn.Module):
         return copy.deepcopy(net)
     if callable(net):
         factory: Callable[[], nn.Module] = net
         return factory
     raise InputError(
-        "a network must be a NetSpec, a torch.nn.Module or a function that makes one, "
-        f"not {type(net).__name__}"
+        "a network must be a name, a NetSpec, a torch.nn.Module, a function that makes one, a skorch net, or a pair "
+        f"of these: one for s and one for q; not {type(net).__name__}"
     )
 
 
