@@ -1,11 +1,13 @@
 # Two commands do everything on a fresh machine with Python 3.11 or newer:
 #   make demo    the main job on simulated data
 #   make test    every check
+#   make docs    the documentation, as pages in build/docs
 PYTHON ?= python3
 BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 STAMP := .venv/.installed
+DOCS_STAMP := .venv/.installed-docs
 
-.PHONY: demo test test-fast coverage package lint hooks bench browser broker clean
+.PHONY: demo test test-fast docs coverage package lint hooks bench browser broker clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMP)
@@ -44,6 +46,12 @@ browser broker:
 browser: PROGRAM = chromium chromium-browser
 broker: PROGRAM = mosquitto
 
+# A warning is an error, and so is a link that leads nowhere. A tutorial runs again if it changed since its last build.
+docs: $(DOCS_STAMP)
+	rm -rf build/docs docs/reference/api
+	$(BIN)/python -m sphinx -E -W --keep-going -q -b html -d build/doctrees docs build/docs
+	$(BIN)/python docs/check_links.py build/docs
+
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
@@ -55,5 +63,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[all,dev]'
 	touch $@
 
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
+	touch $@
+
 clean:
+	rm -rf docs/auto_examples docs/reference/api docs/reference/commands
 	rm -rf .venv build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov

@@ -27,9 +27,11 @@ LONG = (
     "peers",
     "regime_level",
     "report",
+    "scale",
     "slow_level",
     "streaming",
     "streaming_thresholds",
+    "survival",
 )
 
 

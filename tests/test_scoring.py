@@ -15,7 +15,7 @@ from coad.learned.estimator import CoAD
 from coad.workflows.evaluating import evaluate_files
 from coad.workflows.model_folder import load_model, save_model
 from coad.workflows.recipe import Clocks, Recipe
-from coad.workflows.scoring import Source, _ahead, iter_confidences, score_files
+from coad.workflows.scoring import Source, iter_confidences, read_ahead, score_files
 
 LAYOUT = Layout(s=("a", "b"), q=("c",), time="t", time_unit="number", window=4, stride=2, max_gap="1s")
 
@@ -216,16 +216,16 @@ def test_labels_that_are_text_are_refused(model, tmp_path):
 
 
 def test_reading_ahead_keeps_the_order_and_hands_errors_over():
-    assert list(_ahead(iter(range(50)))) == list(range(50))
+    assert list(read_ahead(iter(range(50)))) == list(range(50))
 
     def broken():
         yield 1
         raise InputError("bad row")
 
-    items = _ahead(broken())
+    items = read_ahead(broken())
     assert next(items) == 1
     with pytest.raises(InputError, match="bad row"):
         next(items)
-    endless = _ahead(iter(int, 1))
+    endless = read_ahead(iter(int, 1))
     next(endless)
     endless.close()  # must not hang

@@ -14,6 +14,8 @@ _EXTRA = {
     "uvicorn": "app",
     "pyod": "bench",
     "openpyxl": "excel",
+    "dask": "cluster",
+    "distributed": "cluster",
     "paho": "mqtt",
     "confluent_kafka": "kafka",
     "p4p": "epics",

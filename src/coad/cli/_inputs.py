@@ -108,15 +108,19 @@ class InputOptions:
         OutOfCore, typer.Option(help="Train from disk; auto: only if the data do not fit in memory.")
     ] = OutOfCore.auto
 
-    def resolve(self) -> tuple[Source, Layout, Clocks | None]:
-        """The files, the layout with ``auto`` replaced by columns, and how two clocks are aligned."""
+    def resolve(self, *, check: bool = True) -> tuple[Source, Layout, Clocks | None]:
+        """The files, the layout with ``auto`` replaced by columns, and how two clocks are aligned.
+
+        ``check``: that the output may become a model folder.
+        """
         from coad.data.layout import Layout
         from coad.data.long import long_columns
         from coad.workflows.auto_columns import fill_auto
         from coad.workflows.model_folder import check_target
         from coad.workflows.recipe import Clocks
 
-        check_target(self.output)
+        if check:
+            check_target(self.output)
         source = one_or_two(self.file, self.s_file, self.q_file)
         long, time = None, self.time
         if self.long is not None:

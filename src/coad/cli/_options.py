@@ -74,6 +74,10 @@ LongOption = Annotated[
     str | None,
     typer.Option(help="Long tables, one row per reading: names of their columns time,tag,value; or auto."),
 ]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(help="Work on Dask: auto starts a cluster on this machine; tcp://… or a scheduler file."),
+]
 MissingOption = Annotated[Missing, typer.Option(help="What to do with missing values.")]
 ModelMissingOption = Annotated[
     Missing | None, typer.Option(help="What to do with missing values; default: as in the fit.")

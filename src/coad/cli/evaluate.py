@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import typer
 
 from coad.cli._options import (
     AnyModelArgument,
+    ClusterOption,
     FileArgument,
     LabelOption,
     ModelMissingOption,
@@ -23,6 +27,9 @@ from coad.cli._options import (
 )
 from coad.cli._print import out, percent
 
+if TYPE_CHECKING:
+    from coad.workflows.scored import Scored
+
 
 def evaluate(
     model: AnyModelArgument,
@@ -31,17 +38,26 @@ def evaluate(
     s_file: SFileOption = None,
     q_file: QFileOption = None,
     missing: ModelMissingOption = None,
+    cluster: ClusterOption = None,
 ) -> None:
     """Estimate F̂, P̂ and R̂ of a model on new files without labels; with --label also F1."""
     from coad.cli._progress import progress
     from coad.workflows.evaluating import evaluate_files
     from coad.workflows.model_folder import load_model
+    from coad.workflows.scored import read_scored
 
     source = one_or_two(file, s_file, q_file)
     detector, recipe = load_model(model)
     recipe, source = read_as(recipe, source, missing)
-    with notes(), progress("evaluating", total_rows(source)) as advance:
-        done = evaluate_files(detector, recipe, source, label=label, progress=advance)
+    with ExitStack() as stack:
+        stack.enter_context(notes())
+        advance = stack.enter_context(progress("evaluating", total_rows(source)))
+        read: Callable[..., Scored] = read_scored
+        if cluster is not None:
+            from coad.scale.scoring import read_on_cluster
+
+            read = stack.enter_context(read_on_cluster(model, cluster, missing))
+        done = evaluate_files(detector, recipe, source, label=label, progress=advance, read=read)
     scored, judgement = done.scored, done.judgement
     parts = [f"{scored.n_rows:,} rows", f"{len(scored):,} {scored.what}"]
     if scored.contexts:

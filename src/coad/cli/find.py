@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from coad.cli._each import EachOption, ProcessesOption, run_each, without_each
 from coad.cli._inputs import InputOptions, with_input_options
+from coad.cli._options import ClusterOption
 from coad.cli._print import out
 
 if TYPE_CHECKING:
@@ -38,6 +40,9 @@ def find(
     page: Annotated[
         bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")
     ] = True,
+    each: EachOption = None,
+    processes: ProcessesOption = None,
+    cluster: ClusterOption = None,
 ) -> None:
     """Find what is rare, odd in both inputs and coincident: a ranked list, and a page of it."""
     from coad.cli._options import notes
@@ -48,7 +53,6 @@ def find(
         from coad.workflows.finding import find_in_files
         from coad.workflows.fitting import Training
 
-        source, layout, clocks = inputs.resolve()
         training = Training(
             random_state=inputs.seed,
             ordered=not inputs.unordered,
@@ -59,17 +63,31 @@ def find(
             default if given is None else tuple(one.strip() for one in given.split(","))
             for given, default in ((lens, DEFAULT), (scorer, ()))
         )
-        with notes():
-            done = find_in_files(
-                source,
-                layout,
-                inputs.output,
-                clocks=clocks,
-                training=training,
-                max_rare=max_rare,
-                lenses=names,
-                scorers=scorers,
-            )
+    if each is not None:
+        run_each(
+            each,
+            inputs,
+            training,
+            lenses=names,
+            scorers=scorers,
+            max_rare=max_rare,
+            cluster=cluster,
+            processes=processes,
+        )
+        return
+    without_each(cluster, processes)
+    with progress("looking for findings"), notes():
+        source, layout, clocks = inputs.resolve()
+        done = find_in_files(
+            source,
+            layout,
+            inputs.output,
+            clocks=clocks,
+            training=training,
+            max_rare=max_rare,
+            lenses=names,
+            scorers=scorers,
+        )
     used = done.recipe.layout
     out(done.summary)
     out(f"s: {', '.join(used.s)}\nq: {', '.join(used.q)}")

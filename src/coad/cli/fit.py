@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from coad.cli._each import EachOption, ProcessesOption, run_each, without_each
 from coad.cli._inputs import InputOptions, with_input_options
-from coad.cli._options import BackgroundChoice, BackgroundOption
+from coad.cli._options import BackgroundChoice, BackgroundOption, ClusterOption
 from coad.cli._print import out
 from coad.core.verdict import NO_COINCIDENCE
 
@@ -50,6 +52,9 @@ def fit(
         ),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Default: from the number of rows.")] = None,
+    each: EachOption = None,
+    processes: ProcessesOption = None,
+    cluster: ClusterOption = None,
     background: BackgroundOption = BackgroundChoice.independent,
 ) -> None:
     """Train two networks without labels, save the model, and report what was found."""
@@ -58,9 +63,9 @@ def fit(
 
     rate = number_or_auto(alpha, "--alpha")
     with progress("fitting"):
+        from coad.scale.torchrun import process_group
         from coad.workflows.fitting import Training, fit_files  # loads torch, which takes seconds
 
-        source, layout, clocks = inputs.resolve()
         training = Training(
             beta=beta,
             alpha=rate,
@@ -75,9 +80,18 @@ def fit(
             not_context=tuple(not_context.split(",")) if not_context else (),
             verbose=on_terminal(),
         )
-        with notes():
+    if each is not None:
+        with process_group(refuse="--each"):
+            run_each(each, inputs, training, cluster=cluster, processes=processes)
+        return
+    without_each(cluster, processes)
+    with process_group() as rank:
+        with progress("fitting"), notes():
+            source, layout, clocks = inputs.resolve()
+            training = replace(training, rank=rank)
             report = fit_files(source, layout, inputs.output, clocks=clocks, training=training)
-    _show(report, inputs.output)
+        if not rank:
+            _show(report, inputs.output)
 
 
 def _show(report: FitReport, output: Path) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from coad.cli._options import (
     AnyModelArgument,
+    ClusterOption,
     FileArgument,
     ModelMissingOption,
     QFileOption,
@@ -23,16 +25,23 @@ from coad.cli._options import (
 from coad.cli._print import out, percent
 from coad.core.verdict import NO_COINCIDENCE
 
+if TYPE_CHECKING:
+    from coad.workflows.scoring import Scores, Source
+
 
 def score(
     model: AnyModelArgument,
     file: FileArgument = None,
-    output: Annotated[Path, typer.Option("--out", help="Score table to write: .parquet or .csv.")] = Path(
-        "scores.parquet"
-    ),
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--out", help="Score table to write: .parquet or .csv; with --cluster a folder of parts."
+        ),
+    ] = Path("scores.parquet"),
     s_file: SFileOption = None,
     q_file: QFileOption = None,
     missing: ModelMissingOption = None,
+    cluster: ClusterOption = None,
 ) -> None:
     """Write p_s, p_q, score and flag of every row or window; files may be larger than memory."""
     from coad.cli._progress import progress
@@ -43,7 +52,10 @@ def score(
     detector, recipe = load_model(model)
     recipe, source = read_as(recipe, source, missing)
     with notes(), progress("scoring", total_rows(source)) as advance:
-        done = score_files(detector, recipe, source, output, progress=advance)
+        if cluster is None:
+            done = score_files(detector, recipe, source, output, progress=advance)
+        else:
+            done = _on_cluster(model, source, output, cluster, missing, advance)
     what = "windows" if recipe.layout.window is not None else "pairs"
     out(f"{done.n_rows:,} rows, {done.n_pairs:,} {what}")
     if detector.status_ == NO_COINCIDENCE:
@@ -60,3 +72,16 @@ def score(
     if done.bad_files:
         name_bad_files(done.bad_files)
         raise typer.Exit(1)
+
+
+def _on_cluster(
+    model: Path, source: Source, output: Path, cluster: str, missing: Any, advance: Callable[[int], None]
+) -> Scores:
+    from coad.exceptions import InputError
+    from coad.scale.scoring import score as score_parts
+
+    if source.files is None:
+        raise InputError("--cluster takes one folder of files, not --s-file and --q-file")
+    done = score_parts(model, source.files, output, cluster=cluster, missing=missing, progress=advance)
+    out(f"{done.n_done:,} of {done.n_parts:,} parts scored, {len(done.parts) - done.n_done:,} were there")
+    return done

@@ -120,13 +120,18 @@ def shift_test(grid: ThresholdGrid, *, n_shifts: int, rng: np.random.Generator) 
     own slowness, so what coincides by drift, or through a regime that lasts, coincides
     after the move as well; an event does not. Rows in no particular order lose nothing.
     """
-    draws = max(_FEWEST_SHIFTS, min(n_shifts, _SHIFTED_ROWS // grid.n))
+    draws = moved_draws(grid.n, n_shifts)
     observed = float(grid.evidence(grid.joint_at_nodes(grid.cells).sum(0)))
     at_least = sum(
         float(grid.evidence(grid.joint_at_nodes(grid.shifted(rng)).sum(0))) >= observed * (1 - 1e-12)
         for _ in range(draws)
     )
     return (1 + at_least) / (1 + draws), draws
+
+
+def moved_draws(n: int, asked: int) -> int:
+    """How often an input of ``n`` rows is moved in time when ``asked`` moves are wished for."""
+    return max(_FEWEST_SHIFTS, min(asked, _SHIFTED_ROWS // n))
 
 
 def _shuffled_cells(grid: ThresholdGrid, draws: int, rng: np.random.Generator) -> IntArray:

@@ -81,6 +81,9 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         A folder from which an interrupted ``fit`` resumes, and how often it is written.
     context : CoincidenceModes, optional
         Its regimes become the context of every row; fitted first if it is not.
+    distributed : bool
+        Train on all processes of torch's process group: each takes a part of every batch, and all end with the same
+        model. ``fit`` is called in each, with the same rows and settings.
     verbose : bool
         Show a progress bar.
     random_state : int or Generator, optional
@@ -137,6 +140,7 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         checkpoint: str | Path | None = None,
         checkpoint_seconds: float = 10.0,
         context: Any = None,
+        distributed: bool = False,
         verbose: bool = False,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
@@ -169,6 +173,7 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
         self.context = context
+        self.distributed = distributed
         self.verbose = verbose
         self.random_state = random_state
 

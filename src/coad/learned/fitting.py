@@ -34,6 +34,7 @@ from coad.learned.training.inputs import (
     warn_of_outliers,
     warn_of_repeated_readings,
 )
+from coad.learned.training.ranks import process_ranks
 from coad.learned.training.split import correlation_length, hold_out, in_time_order, new_rows
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def fit_model(model: CoAD, s: Any, q: Any, *, context: Any, group: Any, time: An
     gates = as_gate(gate, len(rows_s))
     reject_constant(rows_s, "s")
     reject_constant(rows_q, "q")
-    seed = seed_of(model.random_state)
+    seed = process_ranks(model.distributed).agreed({"seed": seed_of(model.random_state)})["seed"]
     rng = np.random.default_rng(seed)
     split_labels = {"random": None, "group": group, "time": time}.get(model.split)
     new = new_rows(rows_s, rows_q)

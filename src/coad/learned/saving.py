@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["restore", "save"]
 
 #: Settings that are not plain data, or that do not matter for a trained model.
-_NOT_SAVED = ("net", "augment", "checkpoint", "random_state", "verbose", "context")
+_NOT_SAVED = ("net", "augment", "checkpoint", "random_state", "distributed", "verbose", "context")
 #: The JSON key of the regimes of ``CoAD(context=...)``, and the prefix of their tensors.
 _CONTEXT = "discovered"
 

@@ -72,6 +72,8 @@ def write_page(
         The colour of the bar beside the verdict.
     """
     parts = [Section(*section) for section in sections]
+    drawn = any(one.figure is not None for one in parts)
+    scripts = f"<script>{plotly_script()}</script><script>{FIGURE_SCRIPT}</script>" if drawn else ""
     links = [f"<a href='#{escape(one.anchor)}'>{escape(one.heading)}</a>" for one in parts if one.anchor]
     numbers = count(1)
     text = "\n".join(
@@ -80,13 +82,13 @@ def write_page(
             "<meta name='viewport' content='width=device-width, initial-scale=1'>",
             "<meta name='color-scheme' content='light dark'>",
             f"<title>{escape(title)}</title><style>{COMMON_STYLE}{PAGE_STYLE}</style></head><body>",
-            "<noscript><p>The pictures need JavaScript; the tables do not.</p></noscript>",
+            "<noscript><p>The pictures need JavaScript; the tables do not.</p></noscript>" if drawn else "",
             f"<header><h1>{escape(title)}</h1><p class='verdict {escape(tone)}'>{escape(verdict)}</p>",
             *(["<nav>", *links, "</nav>"] if links else []),
             "</header><main>",
             *(_section_html(section, numbers) for section in parts),
             f"</main><p class='note'>{escape(note)}</p>",
-            f"<script>{plotly_script()}</script><script>{FIGURE_SCRIPT}</script></body></html>",
+            f"{scripts}</body></html>",
         ]
     )
     with written_whole(path) as draft:

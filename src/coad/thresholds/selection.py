@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -45,6 +45,7 @@ from coad.core.validation import (
 )
 from coad.core.verdict import FOUND, NO_COINCIDENCE, SHARED_REGIME, Status, Suspicion, in_words
 from coad.thresholds.result import Candidate, ThresholdResult
+from coad.thresholds.row_parts import sampled_rows
 
 __all__ = ["Candidate", "Status", "ThresholdResult", "select_thresholds"]
 
@@ -94,7 +95,7 @@ def select_thresholds(
         How chance is counted. ``"independent"``: as if the scores of normal rows were independent, as in
         the paper. ``"correlated"``: as if they had a Gaussian copula, with the correlation of their bulk.
         ``"auto"``: correlated, unless that correlation is not positive. ``result.background`` says what
-        was used and why.
+        was used and why. The correlation of more than 200,000 rows is that of a sample of so many.
 
     Returns
     -------
@@ -120,35 +121,46 @@ def select_thresholds(
     if len(strata) == 1:
         code = None  # one stratum is the paper's method
     with ignore_undefined():
-        return _Selection(
-            s, q, code, beta, given, int(n_permutations), significance, random_state, ordered, background
-        ).result()
+        settings = Settings(beta, given, int(n_permutations), significance, random_state, ordered, background)
+        return Selection(s, q, code, settings, np.flatnonzero(keep)).result()
 
 
-class _Selection:
-    """One call of :func:`select_thresholds`, step by step."""
+class Settings(NamedTuple):
+    """What was asked for, checked."""
+
+    beta: float
+    alpha: float | None
+    n_permutations: int
+    significance: float
+    random_state: RandomState
+    ordered: bool
+    background: BackgroundKind
+
+
+class Selection:
+    """One call of :func:`select_thresholds`, step by step; ``rows`` numbers its rows in the table they come from."""
 
     def __init__(
         self,
         s: FloatArray,
         q: FloatArray,
         code: IntArray | None,
-        beta: float,
-        alpha: float | None,
-        n_permutations: int,
-        significance: float,
-        random_state: RandomState,
-        ordered: bool,
-        background: BackgroundKind,
+        settings: Settings,
+        rows: IntArray | None = None,
     ) -> None:
-        self.s, self.q, self.code, self.ordered = s, q, code, ordered
-        self.background = choose_background(s, q, code, background)
-        self.allows_correlation = background != "independent"
-        self.beta, self.given, self.significance = beta, alpha, significance
-        self.n_permutations = n_permutations
-        self.rng = as_generator(random_state)
+        self.s, self.q, self.code = s, q, code
+        few = sampled_rows(np.arange(len(s)) if rows is None else rows, MANY_ROWS)
+        self._set(settings, s[few], q[few], None if code is None else code[few])
         self.search = PairSearch(s, q, code)
         self.n_strata = 1 if code is None else int(code.max()) + 1
+
+    def _set(self, settings: Settings, s: FloatArray, q: FloatArray, code: IntArray | None) -> None:
+        """Take the settings, and the background from a sample of the rows."""
+        self.beta, self.given, self.n_permutations, self.significance = settings[:4]
+        self.ordered, self.rng = settings.ordered, as_generator(settings.random_state)
+        self.sample = s, q, None if code is None else np.unique(code, return_inverse=True)[1]
+        self.background = choose_background(*self.sample, settings.background)
+        self.allows_correlation = settings.background != "independent"
         self.shift_p_value: float | None = None
         self.n_shifts = 0
         self.tail_p_value: float | None = None
@@ -239,9 +251,7 @@ class _Selection:
     def _null(self, grid: ThresholdGrid) -> CopulaNull | TableNull:
         if self.search.n <= MANY_ROWS or self.n_strata > MANY_STRATA:
             return CopulaNull(grid, self.s, self.q)
-        rows = np.sort(self.rng.choice(self.search.n, MANY_ROWS, replace=False))
-        code = None if self.code is None else np.unique(self.code[rows], return_inverse=True)[1]
-        return TableNull(grid, self.background.rho, self.background.error, (self.s[rows], self.q[rows], code))
+        return TableNull(grid, self.background.rho, self.background.error, self.sample)
 
     def _pair(self, best: Optimum) -> tuple[float, float, Moments]:
         threshold_s = float(self.search.s.thresholds[best.groups_s - 1])

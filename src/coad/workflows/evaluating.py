@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -64,6 +65,7 @@ def evaluate_files(
     *,
     label: str | None = None,
     progress: Progress | None = None,
+    read: Callable[..., Scored] = read_scored,
 ) -> EvaluationReport:
     """Evaluate a model on files; the inputs are not kept in memory.
 
@@ -79,13 +81,15 @@ def evaluate_files(
         Label column (0 or false: normal).
     progress : callable, optional
         Called with the number of rows read so far.
+    read : callable
+        Scores the files: here, or on a cluster.
 
     Returns
     -------
     EvaluationReport
     """
     findings = getattr(model.rule_, "findings", {})
-    scored = read_scored(
+    scored = read(
         model, recipe, source, label=label, inputs=bool(findings) and label is not None, progress=progress
     )
     judged = None if scored.label is None else label_scores(scored.flag, scored.label)

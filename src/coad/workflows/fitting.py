@@ -52,6 +52,8 @@ class Training:
     background: BackgroundKind = "independent"
     #: Columns that are never suggested as a context.
     not_context: tuple[str, ...] = ()
+    #: The number of this process if several train the model together; the first one saves it.
+    rank: int | None = None
 
 
 @dataclass(frozen=True)
@@ -119,11 +121,13 @@ def fit_files(
             split=how,
             ordered=training.ordered,
             random_state=training.random_state,
+            distributed=training.rank is not None,
             verbose=training.verbose,
         )
         model.fit(pairs.with_group(group))
         recipe = replace(data.recipe, not_context=(*training.not_context, *([label] if label else ())))
-        save_model(model, recipe, target)
+        if not training.rank:
+            save_model(model, recipe, target)
     with Progress(
         "testing against chance"
     ):  # the same reading, scoring and judging as in every other command

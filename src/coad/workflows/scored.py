@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -317,6 +317,57 @@ def read_scored(
     if everything or dismissed is None or not dismissed.any():
         return scored
     return replace(scored.part(np.flatnonzero(~dismissed)), n_dismissed=int(dismissed.sum()))
+
+
+def joined_scored(parts: Sequence[Scored], recipe: Recipe) -> Scored:
+    """The scored pairs of different files as one: what :func:`read_scored` gives for all of them.
+
+    Parameters
+    ----------
+    parts : sequence of Scored
+        Without inputs.
+    recipe : Recipe
+        How their files were read.
+
+    Returns
+    -------
+    scored : Scored
+    """
+    numbers = Numbering()
+    joined: dict[str, Any] = {}
+    for name in _PER_PAIR:
+        values = [getattr(part, name) for part in parts]
+        if all(one is not None for one in values):
+            joined[name] = _joined(values, name)
+    if "code" in joined:
+        joined["code"] = np.concatenate([numbers.of(np.array(part.contexts)[part.code]) for part in parts])
+    for name, sizes in (
+        ("file", [len(part.files) for part in parts]),
+        ("run", [_runs(part) for part in parts]),
+    ):
+        before = np.cumsum([0, *sizes[:-1]])
+        joined[name] = np.concatenate(
+            [getattr(part, name) + start for part, start in zip(parts, before, strict=True)]
+        )
+    unseen: Counter[str] = Counter()
+    for part in parts:
+        unseen.update(dict(part.unseen))
+    return replace(
+        parts[0],
+        **joined,
+        files=tuple(path for part in parts for path in part.files),
+        overlap=max(part.overlap for part in parts),
+        n_rows=sum(part.n_rows for part in parts),
+        contexts=tuple(numbers.names),
+        regime_names=tuple(regime_names(list(numbers.names), recipe.layout, joined.get("time"))),
+        n_dismissed=sum(part.n_dismissed for part in parts),
+        unseen=tuple(unseen.most_common()),
+        bad_files=tuple(bad for part in parts for bad in part.bad_files),
+    )
+
+
+def _runs(part: Scored) -> int:
+    return 0 if part.run is None or len(part.run) == 0 else int(part.run.max()) + 1
 
 
 def _joined(parts: list[NDArray[Any]], name: str) -> Any:

@@ -127,6 +127,7 @@ def score_files(
     *,
     batch_rows: int | None = None,
     progress: Progress | None = None,
+    several: bool | None = None,
 ) -> Scores:
     """Write p_s, p_q, score and flag of every pair (for a catalogue also the mode, for findings the finding).
 
@@ -144,6 +145,8 @@ def score_files(
         Rows per batch; chosen from the size of a row by default.
     progress : callable, optional
         Called with the number of rows read so far.
+    several : bool, optional
+        Whether each row names its file; default: if there is more than one.
 
     Returns
     -------
@@ -153,7 +156,8 @@ def score_files(
 
     open_writer(check_writable(output))
     source.check(two_clocks=recipe.clocks is not None)
-    several = not source.two_clocks and len(find_files(source.files or [])) > 1
+    if several is None:
+        several = not source.two_clocks and len(find_files(source.files or [])) > 1
     done = Scores()
     runs = Numbering()
     kept: list[tuple[NDArray[Any], ...]] = []
@@ -202,7 +206,7 @@ def iter_confidences(
     """Score all pairs batch by batch; the next batch is read in another thread meanwhile."""
     source.check(two_clocks=recipe.clocks is not None)
     layout = replace(recipe.layout, label=label)
-    for part in _ahead(_parts(recipe, layout, source, batch_rows, on_bad_file)):
+    for part in read_ahead(_parts(recipe, layout, source, batch_rows, on_bad_file)):
         pairs = part.pairs
         scores = model.score_rows(pairs.s, pairs.q, pairs.context)
         yield ScoredPart(pairs, part.first, part.last, part.path, part.rows_read, scores)
@@ -216,17 +220,15 @@ def known_contexts(model: CoAD, recipe: Recipe) -> set[Any] | None:
 
 
 def unseen_contexts(context: NDArray[Any] | None, known: set[Any] | None) -> Counter[str]:
-    """The number of rows in each context that training did not see.
+    """The rows in each context that training did not see.
 
     >>> unseen_contexts(np.array(["a", "b", "b"]), {"a"})
     Counter({'b': 2})
     """
     if context is None or known is None:
         return Counter()
-    labels, counts = np.unique(context, return_counts=True)
-    return Counter(
-        {str(a): n for a, n in zip(labels.tolist(), counts.tolist(), strict=True) if a not in known}
-    )
+    labels, counts = (one.tolist() for one in np.unique(context, return_counts=True))
+    return Counter({str(a): n for a, n in zip(labels, counts, strict=True) if a not in known})
 
 
 def no_pairs(bad_files: list[tuple[Path, FileError]]) -> FileError:
@@ -344,10 +346,8 @@ def _table(part: ScoredPart, *, several: bool, findings: bool) -> Any:
     pairs = part.pairs
     columns: dict[str, NDArray[Any] | Any] = {}
     if several:
-        name = pa.array([str(part.path)], pa.string())
-        columns["file"] = pa.DictionaryArray.from_arrays(np.zeros(len(pairs), dtype=np.int32), name).cast(
-            pa.string()
-        )
+        name, none = pa.array([str(part.path)], pa.string()), np.zeros(len(pairs), dtype=np.int32)
+        columns["file"] = pa.DictionaryArray.from_arrays(none, name).cast(pa.string())
     columns["row"] = part.first
     if pairs.windows is not None:
         columns["last_row"] = part.last
@@ -355,13 +355,12 @@ def _table(part: ScoredPart, *, several: bool, findings: bool) -> Any:
         if values is not None:
             columns[name] = values
     called = {"mode": "finding", "dismissed": "ignored"} if findings else {}
-    columns |= {
-        called.get(name, name): values for name, values in part.scores._asdict().items() if values is not None
-    }
+    scores = part.scores._asdict().items()
+    columns |= {called.get(name, name): values for name, values in scores if values is not None}
     return pa.table(columns)
 
 
-def _ahead(items: Iterator[T], depth: int = 1) -> Iterator[T]:
+def read_ahead(items: Iterator[T], depth: int = 1) -> Iterator[T]:
     """Yield the items; a thread produces the next one while the current one is used."""
     queue: Queue[tuple[str, Any]] = Queue(depth)
     stop = threading.Event()

@@ -19,6 +19,7 @@ from coad.learned.training.configure import forced_plan
 from coad.learned.training.duo import Rows, fingerprint
 from coad.learned.training.model import Blueprint, Fitted, Scorer, StartReport, fold
 from coad.learned.training.null import chance_of
+from coad.learned.training.ranks import process_ranks
 from coad.learned.training.settings import Settings, Snapshot
 from coad.learned.training.starts import Run, estimated_alpha, report_starts, train_starts
 
@@ -61,7 +62,8 @@ def train_heads(
         "forced": forced_plan(model),
         "checkpoint_seconds": model.checkpoint_seconds,
         "identity": {"data": fingerprint(train, held), "nets": [b.to_dict() for b in blueprints]},
-        "verbose": model.verbose,
+        "ranks": (ranks := process_ranks(model.distributed)),
+        "verbose": model.verbose and ranks.number == 0,
     }
     pilot = None
     if settings.alpha is None and not math.isinf(heads[-1]):

@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from coad.learned.training.duo import Duo, Rows
 from coad.learned.training.model import Blueprint, StartReport
 from coad.learned.training.plan import Plan, choose_plan
 from coad.learned.training.progress import Progress
+from coad.learned.training.ranks import ALONE, Ranks
 from coad.learned.training.selection import COLLAPSED_BELOW
 from coad.learned.training.settings import Augment, Settings, Snapshot
 from coad.learned.training.trainer import Trainer
@@ -49,9 +50,15 @@ def train_starts(
     checkpoint_seconds: float,
     identity: dict[str, Any],
     verbose: bool,
+    ranks: Ranks = ALONE,
 ) -> Run:
-    """Train one start per seed; ``plan.together`` of them are stacked and share every operation."""
+    """Train one start per seed; ``plan.together`` of them are stacked and share every operation.
+
+    Several processes train the stacks one after the other, each with a part of every batch.
+    """
     plan = choose_plan(blueprints, len(seeds), len(settings.beta), train, forced)
+    if ranks.count > 1:
+        plan = Plan(**ranks.agreed(replace(plan, workers=1).to_dict()))
     log.info("training %d starts: %s", len(seeds), plan)
     stacks = [list(seeds[i : i + plan.together]) for i in range(0, len(seeds), plan.together)]
     before = torch.get_num_threads()
@@ -72,6 +79,7 @@ def train_starts(
             else checkpoint / f"seeds-{stack[0]}-{stack[-1]}.safetensors",
             checkpoint_seconds=checkpoint_seconds,
             identity={**identity, "plan": plan.to_dict()},
+            ranks=ranks,
         )
         last = 0
 

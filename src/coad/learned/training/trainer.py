@@ -23,12 +23,13 @@ import torch
 from torch import Tensor
 
 from coad.exceptions import CoadWarning, FileError, InputError
-from coad.learned.nets import LoopedNet
+from coad.learned.nets import LoopedNet, StackedNet
 from coad.learned.objective import CoincidenceLoss, Gate, sum_moments
 from coad.learned.training.adam import Adam, Group
 from coad.learned.training.checkpoint import difference, plain, read_state, write_state
 from coad.learned.training.duo import SHIFTS, Duo, Rows, confidences, orient, settle
 from coad.learned.training.null import NullMaximum
+from coad.learned.training.ranks import ALONE, Ranks
 from coad.learned.training.selection import figures, selection_score
 from coad.learned.training.settings import Augment, Settings, Snapshot
 
@@ -65,6 +66,8 @@ class Trainer:
         Applied to every batch; whether the networks run in bfloat16.
     checkpoint, checkpoint_seconds, identity
         The file to resume from, how often it is written, and what must be equal to resume.
+    ranks
+        The processes that share every batch; the first one writes the checkpoints.
     """
 
     def __init__(
@@ -80,12 +83,13 @@ class Trainer:
         checkpoint: Path | None = None,
         checkpoint_seconds: float = 10.0,
         identity: dict[str, Any] | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
         if settings.alpha is None and not math.isinf(settings.beta[-1]):
             raise InputError("alpha is estimated by a head with beta = inf, which must come last")
         self.duo, self.seeds, self.settings = duo, list(seeds), settings
         self.train_rows, self.validation = train, validation
-        self.augment, self.bfloat16 = augment, bfloat16
+        self.augment, self.bfloat16, self.ranks = augment, bfloat16, ranks
         self.checkpoint, self.checkpoint_seconds = checkpoint, checkpoint_seconds
         self.identity = plain({"settings": asdict(settings), "seeds": self.seeds, **(identity or {})})
         self.objective = CoincidenceLoss(
@@ -127,6 +131,7 @@ class Trainer:
     def run(self, on_epoch: Callable[[Trainer], None] | None = None) -> list[Snapshot]:
         """Train to the end, from the checkpoint if there is one."""
         self._resume()
+        self.ranks.wait()  # or the first one might write while another still reads
         while self.epoch < self.settings.epochs and not self._all_stopped():
             loss = self._one_epoch()
             self.epoch += 1
@@ -190,8 +195,8 @@ class Trainer:
 
     def _step(self, s: Tensor, q: Tensor, context: Tensor | None, gate: Gate | None = None) -> float:
         self.optimizer.zero_grad()
-        micro = self.settings.micro_batch
-        if micro is not None and micro < len(s):
+        micro = self.settings.micro_batch or len(s)
+        if micro < len(s) or self.ranks.count > 1:
             loss = self._in_two_passes(s, q, context, gate, micro)
         else:
             loss = self.objective(*self._forward(s, q), context, gate)
@@ -205,27 +210,40 @@ class Trainer:
         """The exact gradient of the whole batch with the memory of ``micro`` rows.
 
         The loss, and the normalised head with it, depends on the networks through one logit per row and head.
-        The first pass collects the logits without a graph, and the loss is differentiated by them; the second
-        pass repeats the rows and propagates these derivatives to the weights.
+        The first pass collects the logits, of all processes, and the loss is differentiated by them; the second
+        propagates these derivatives to the weights. It repeats the rows if they were too many to keep the graph.
         """
-        duo = self.duo
-        collected = []
-        for net, x in ((duo.net_s, s), (duo.net_q, q)):
-            with torch.no_grad():
-                z = torch.cat([net(part) for part in torch.split(x, micro)], dim=1)
-            collected.append(z.requires_grad_(True))
+        duo, own = self.duo, self.ranks.own(len(s))
+        nets = [(net, torch.split(x[own], micro)) for net, x in ((duo.net_s, s), (duo.net_q, q))]
+        kept = all(len(parts) == 1 for _, parts in nets)
+        logits, collected = [], []
+        for net, parts in nets:
+            with torch.set_grad_enabled(kept):
+                z = torch.cat([self._logits(net, part) for part in parts], dim=1)
+            logits.append(z)
+            collected.append(self.ranks.gathered(z.detach(), len(s)).requires_grad_(True))
         loss: Tensor = self.objective(duo.head_s(collected[0]), duo.head_q(collected[1]), context, gate)
         loss.backward()  # type: ignore[no-untyped-call]
-        for net, x, z in ((duo.net_s, s, collected[0]), (duo.net_q, q, collected[1])):
-            assert z.grad is not None
-            for rows, gradient in zip(torch.split(x, micro), torch.split(z.grad, micro, dim=1), strict=True):
-                net(rows).backward(gradient)
+        for (net, parts), z, whole in zip(nets, logits, collected, strict=True):
+            assert whole.grad is not None
+            gradient = whole.grad[:, own]
+            if kept:
+                z.backward(gradient)  # type: ignore[no-untyped-call]
+                continue
+            for rows, part in zip(parts, torch.split(gradient, micro, dim=1), strict=True):
+                self._logits(net, rows).backward(part)  # type: ignore[no-untyped-call]
+        self.ranks.add_up(p for net, _ in nets for p in net.parameters())
         return loss
 
     def _forward(self, s: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+        duo = self.duo
+        return duo.head_s(self._logits(duo.net_s, s)), duo.head_q(self._logits(duo.net_q, q))
+
+    def _logits(self, net: StackedNet | LoopedNet, x: Tensor) -> Tensor:
+        """What a network gives before its head."""
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bfloat16):
-            z_s, z_q = self.duo.net_s(s), self.duo.net_q(q)
-        return self.duo.head_s(z_s.float()), self.duo.head_q(z_q.float())
+            z: Tensor = net(x)
+        return z.float() if self.bfloat16 else z
 
     def _evaluate(self, loss: float) -> None:
         if self.duo.head_s.enabled and self.epoch < 0.7 * self.settings.epochs:
@@ -317,7 +335,7 @@ class Trainer:
     def _save(self, *, force: bool) -> None:
         """Write the checkpoint, which holds everything that the next epoch depends on."""
         due = time.monotonic() - self._last_write >= self.checkpoint_seconds
-        if self.checkpoint is None or not (force or due):
+        if self.checkpoint is None or self.ranks.number or not (force or due):
             return
         tensors = {f"now.{k}": v for k, v in self.duo.state_dict().items()}
         for h, state in enumerate(self.kept):

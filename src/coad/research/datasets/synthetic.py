@@ -37,7 +37,7 @@ class LabelledWindows(NamedTuple):
 def synthetic_outliers(
     n_normal: int = 20_000, rate: float = 0.05, random_state: RandomState = None
 ) -> LabelledScores:
-    """Draw the paper's synthetic set (section 4.1): |N(0, 1)|, and 1 + |N(0, 1.5)| for anomalies.
+    """Draw the paper's synthetic set (section 4.1): ``|N(0, 1)|``, and ``1 + |N(0, 1.5)|`` for anomalies.
 
     ``rate`` is the number of anomalies per normal point; they occur in both inputs at
     once, at random places in the sequence.

@@ -1,0 +1,124 @@
+"""Training on several processes is training on one: the same loss and weights, and one model folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from makers import event_rows
+
+from coad.exceptions import InputError
+from coad.learned.training.ranks import Ranks
+
+#: Fifty steps of two stacked starts with two heads, in float64: in float32, Adam makes rounding errors grow.
+TRAIN = """
+import sys
+from pathlib import Path
+import numpy as np, torch
+import test_train as t
+from coad.learned.training.ranks import process_ranks
+target, alone = Path(sys.argv[1]), len(sys.argv) > 2
+if not alone:
+    torch.distributed.init_process_group("gloo")
+for name, strata, micro in (("plain", 1, None), ("context", 2, None), ("micro", 1, 20)):
+    rows = t.pairs()
+    context = None if strata == 1 else torch.arange(len(rows.s)) % strata
+    part = lambda a, b: t.Rows(rows.s[a:b].double(), rows.q[a:b].double(), None if context is None else context[a:b])
+    own = t.settings(epochs=25, beta=(1.0, float("inf")), alpha=None, jitter=0.1, micro_batch=micro)
+    ranks = process_ranks(not alone)
+    run = t.Trainer(t.duo((0, 1), 2).double(), (0, 1), own, part(0, 300), part(300, None), ranks=ranks,
+                    checkpoint=target.with_name(f"{target.name}-{name}-rank{ranks.number}"))
+    run.run()
+    assert run.optimizer.steps == 50
+    weights = torch.cat([one.detach().reshape(-1) for one in run.duo.state_dict().values()]).numpy()
+    if alone or ranks.number == 1:
+        np.savez(target.with_name(f"{target.name}-{name}.npz"), weights=weights, loss=[x["loss"] for x in run.history])
+if not alone:
+    torch.distributed.destroy_process_group()
+"""
+
+
+def two(command, cwd=None, **more):
+    """Run a command as two ranks, as torchrun would."""
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    common = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        **more,
+    }
+    children = [
+        subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=common | {"RANK": str(rank), "WORLD_SIZE": "2"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    out = [child.communicate(timeout=240)[0] for child in children]
+    assert [child.returncode for child in children] == [0, 0]
+    return out
+
+
+@pytest.mark.slow
+def test_two_ranks_learn_what_one_process_with_the_whole_batch_learns(tmp_path):
+    here = {"PYTHONPATH": os.path.dirname(__file__), "OMP_NUM_THREADS": "1"}
+    one = [sys.executable, "-c", TRAIN, str(tmp_path / "one"), "alone"]
+    subprocess.run(one, env={**os.environ, **here}, check=True, timeout=240)
+    two([sys.executable, "-c", TRAIN, str(tmp_path / "two")], **here)
+    for name in ("plain", "context", "micro"):
+        with np.load(tmp_path / f"one-{name}.npz") as alone, np.load(tmp_path / f"two-{name}.npz") as both:
+            assert len(alone["loss"]) == 25
+            for what in ("loss", "weights"):
+                np.testing.assert_allclose(both[what], alone[what], atol=1e-5, rtol=0, err_msg=what)
+        assert (tmp_path / f"two-{name}-rank0").exists()
+        assert not (tmp_path / f"two-{name}-rank1").exists(), "the first process alone writes checkpoints"
+
+
+@pytest.mark.slow
+def test_torchrun_fits_one_model_and_reports_once(tmp_path):
+    s, q, _ = event_rows(400, (2,), rate=0.1, shift=(4, 4))
+    columns = {f"{side}{i}": x[:, i] for side, x in (("s", s), ("q", q)) for i in range(2)}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    command = [sys.executable, "-m", "coad", "fit", "a.parquet", "--s", "s*", "--q", "q*", "--epochs", "10"]
+    first, second = two([*command, "--starts", "2", "--out", "model"], cwd=tmp_path)
+    assert "model: model" in first
+    assert second == ""
+    assert (tmp_path / "model" / "model.json").is_file()
+    alone = subprocess.run(
+        [*command, "--starts", "2", "--out", "alone"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert alone.stdout.replace("alone", "model").splitlines()[:4] == first.splitlines()[:4]
+
+
+def test_the_ranks_take_every_row_once():
+    for count in (1, 2, 3, 7):
+        rows = np.concatenate([np.arange(20)[Ranks(number, count).own(20)] for number in range(count)])
+        assert rows.tolist() == list(range(20))
+    logits = torch.ones(1, 4, 1)
+    assert Ranks().gathered(logits, 4) is logits
+
+
+def test_without_a_process_group_the_way_to_start_one_is_said():
+    from coad import CoAD
+
+    s, q, _ = event_rows(100, (2,))
+    with pytest.raises(InputError, match="start the script with torchrun"):
+        CoAD(distributed=True, random_state=0).fit(s, q)
