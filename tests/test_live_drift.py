@@ -99,7 +99,27 @@ def test_more_flagged_pairs_than_at_first_are_drift():
     for name in "abx":
         more[name][::20] = 5.0
     last = [one for one in lines_of([rows(4000, 0.0, 1), more], model=model) if one["name"] == ""][-1]
-    assert "5.00% are flagged, at first it were 0.00%" in last["text"]
+    assert "5.00% are flagged, in the first pairs it were 0.00%" in last["text"]
+
+
+def test_a_watch_that_starts_after_the_drift_is_compared_with_the_training():
+    model = means_model(layout(context=("load",)))
+    model.detector.contexts_ = [0, 1]
+    trained = Drift(DriftSettings(every=500, window=1000, reference=2000, training="named"))
+    engine = Engine(model, EngineSettings(with_inputs=True))
+    times = [START + k * 3000 * SECOND + np.arange(3000) * SECOND for k in range(2)]
+    trained.learn(engine.push([Chunk("", time, rows(3000, 0.0, k))]) for k, time in enumerate(times))
+    untrained, later = Drift(SETTINGS), Engine(model, EngineSettings(with_inputs=True))
+    step = later.push([Chunk("", times[0], rows(3000, 0.5, 5))])
+    assert {one["state"] for one in untrained.add(step)} == {"steady"}
+    whole = [one for one in trained.add(step) if not one["name"]][-1]
+    assert whole["state"] == "drifting"
+    assert "outside the range of the training" in whole["text"]
+    # A context that the training did not have is compared with its first pairs.
+    step = later.push([Chunk("", times[1], rows(3000, 2.0, 6, context=1))])
+    lines = [one for one in trained.add(step) if one["context"] == "1"]
+    assert lines
+    assert {one["state"] for one in lines} == {"steady"}
 
 
 def test_drift_raises_one_alarm_of_its_own_kind_that_ends_with_it(tmp_path):

@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from live_models import SECOND, START, table
 from makers import write_parquet
@@ -82,6 +84,28 @@ def test_a_replay_says_what_it_found_and_keeps_it(tmp_path, run, run_coad):
     again = run_coad("watch", run, "--config", replay(tmp_path), "--replay", tmp_path / "day.parquet")
     assert again.out == done.out
     assert everything(run / "replay.db") == (lines, events, refusals, alarms, counts)
+
+
+def test_the_training_that_is_named_is_the_reference_for_drift(tmp_path, run, run_coad):
+    recording(tmp_path / "training.parquet", 3000)
+    recording(tmp_path / "day.parquet", 2000, seed=3)
+    table = pq.read_table(tmp_path / "day.parquet")
+    moved = pc.add(table["x"], 0.8)  # from the first row on, so that its own start would hide it
+    pq.write_table(table.set_column(table.column_names.index("x"), "x", moved), tmp_path / "day.parquet")
+    drift = f'[drift]\nevery = 500\nwindow = 1000\nreference = 1000\ntraining = "{tmp_path / "training.parquet"}"\n'
+    config = replay(tmp_path, more=drift)
+    done = run_coad("watch", run, "--config", config, "--replay", tmp_path / "day.parquet")
+    assert done.code == 0, done.err
+    store = Store(run / "replay.db")
+    whole = next(one for one in store.drift() if not one["name"])
+    store.close()
+    assert whole["state"] == "drifting"
+    assert "x: stability index" in whole["text"]
+    config.write_text(config.read_text(encoding="utf-8").replace("training.parquet", "gone.parquet"))
+    done = run_coad("watch", run, "--config", config, "--replay", tmp_path / "day.parquet")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "watch.toml, line" in done.err
+    assert "gone.parquet" in done.err
 
 
 #: Loads everything once; each line on standard input starts ``coad watch`` with it in a process of its own.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,8 @@ from coad.live.model import LiveModel
 from coad.live.protocols import OUTPUTS, SOURCES, Output, Source, Wanted, adapter
 from coad.live.selection import Gate, Trigger
 from coad.live.settings import Nanoseconds, TomlFile
+from coad.live.sources.replay import Replay
+from coad.live.values import Step
 
 __all__ = ["ModelSection", "PageSection", "StationsSection", "StoreSection", "TimeSection", "WatchConfig"]
 
@@ -187,6 +189,23 @@ class WatchConfig:
         if self.model.shadow:
             shadow = LiveModel.read(Path(self.model.shadow), self.model.layout(), self.model.missing)
         return Engine(models, self.engine_settings(next(iter(models.values()))), shadow)
+
+    def training_steps(self, folder: Path) -> Iterator[Step]:
+        """What a fresh engine finds in the recording that the model was fitted on."""
+        drift, engine = self.drift, self.engine(folder)
+        if drift.training_q:
+            settings = Replay.Settings(
+                s_file=drift.training, q_file=drift.training_q, station=drift.training_station
+            )
+        else:
+            settings = Replay.Settings(file=drift.training)
+        try:
+            for chunk in Replay(settings, engine.wanted()).chunks():
+                if chunk is not None:
+                    yield engine.push([chunk])
+        except CoadError as error:
+            raise self.file.error(str(error), "drift", "training") from error
+        yield engine.close()
 
     def open_source(self, wanted: Wanted) -> Source:
         """The source; it may connect only when it is read."""

@@ -56,6 +56,8 @@ class Watcher:
                 f"blocks of {blocks} are contexts, and each is new: nothing can drift in it", "drift"
             )
         self.drift = Drift(config.drift)
+        if config.drift.every and config.drift.training:
+            self.drift.learn(config.training_steps(self.folder))
         self.source = config.open_source(self.engine.wanted())
         self.replaying = isinstance(self.source, Replay)
         self.store = Store(self.folder / config.store.file, config.alarms)
@@ -221,7 +223,10 @@ class Watcher:
             fresh.models[name].layout == self.engine.models[name].layout for name in fresh.models
         ):
             fresh.restore(self.engine.state())
-        self.engine, self.drift = fresh, Drift(self.config.drift)
+        self.engine, self.drift = (
+            fresh,
+            Drift(self.config.drift),
+        )  # the training named is that of the old model
         self.store.end_alarms("drift")
         self.status.saw([], step)
         self._keep(step, {"op": "model"}, snapshot=True)
