@@ -306,7 +306,7 @@ def test_score_is_the_f_hat_of_an_evaluation(fitted):
     with_context = fitted.evaluate_scores(fitted.score_rows(s, q), np.arange(len(s)) % 2)
     assert fitted.score(s, q, context=np.arange(len(s)) % 2) == with_context.fbeta_hat
     quiet = fitted.at(1.0)
-    quiet.confidences = lambda *_: (np.zeros(5), np.zeros(5))
+    quiet.confidences = lambda *_, **__: (np.zeros(5), np.zeros(5))
     assert quiet.score(s[:5], q[:5]) == 0.0
 
 

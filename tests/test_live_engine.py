@@ -16,6 +16,7 @@ import coad
 from coad.core.runs import RowOrder, seconds
 from coad.data.layout import Layout
 from coad.events.runs import find_events
+from coad.learned.training.model import Scorer
 from coad.live.engine import Engine, EngineSettings
 from coad.live.model import LiveModel
 from coad.live.packing import from_bytes, to_bytes
@@ -400,6 +401,26 @@ def test_one_model_scores_all_stations_in_one_call():
     engine = Engine(dict.fromkeys(stations(6), model), EngineSettings(stations(6)))
     engine.push(flagged({}, 3))
     assert calls == [6 * 59]  # the last row waits for a nearer one of the witness
+
+
+def test_the_witness_that_stations_share_is_scored_once(two_column_model, monkeypatch):
+    s, q, _ = event_rows(300, (2,), rate=0.08, shift=(4, 4))
+    model = LiveModel(two_column_model, Recipe(layout()), "networks")
+    three_s, three_q = np.concatenate([s, s[::-1], s / 2]), np.tile(q, (3, 1))
+    apart = model.score(three_s, three_q, None)
+    seen = []
+    ask = Scorer.confidence
+
+    def counted(scorer, blocks):
+        blocks = list(blocks)
+        seen.append(sum(map(len, blocks)))
+        return ask(scorer, blocks)
+
+    monkeypatch.setattr(Scorer, "confidence", counted)
+    together = model.score(three_s, three_q, None, shared=True)
+    assert seen == [900, 300]
+    for one, other in zip(apart[:3], together[:3], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
 
 
 def test_malformed_chunks_never_stop_the_engine():

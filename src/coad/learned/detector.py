@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from coad._typing import BoolArray, FloatArray
+from coad._typing import BoolArray, FloatArray, IntArray
 from coad.core.assessment import Evaluation, RowScores, assess
 from coad.core.background import Background, BackgroundKind
 from coad.core.figures import figures
@@ -87,13 +87,17 @@ class DetectorMixin:
         view.fitted_ = {float(beta): copy.copy(self.fitted_[float(beta)])}
         return view
 
-    def confidences(self, s: Any, q: Any = None, context: Any = None) -> tuple[FloatArray, FloatArray]:
+    def confidences(
+        self, s: Any, q: Any = None, context: Any = None, *, same_q: IntArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
         """The confidence of each network that a row is an anomaly.
 
         Parameters
         ----------
         s, q, context
             The rows to score.
+        same_q
+            A number for each row: rows that share it have the same q and context, which are scored once.
 
         Returns
         -------
@@ -104,16 +108,18 @@ class DetectorMixin:
         rows_s, rows_q, labels = self._prepared(s, q, context)
         if own.direct is None:
             own.direct = absorb(own.scorer_s, self.scaler_s_), absorb(own.scorer_q, self.scaler_q_)
+        back, labels_q = None, labels
+        if same_q is not None:
+            _, first, back = np.unique(same_q, return_index=True, return_inverse=True)
+            rows_q, labels_q = rows_q[first], None if labels is None else labels[first]
         found = []
-        for rows, direct, scorer, scaler in (
-            (rows_s, own.direct[0], own.scorer_s, self.scaler_s_),
-            (rows_q, own.direct[1], own.scorer_q, self.scaler_q_),
+        for rows, direct, scorer, scaler, own_labels in (
+            (rows_s, own.direct[0], own.scorer_s, self.scaler_s_, labels),
+            (rows_q, own.direct[1], own.scorer_q, self.scaler_q_, labels_q),
         ):
-            if direct is not None:
-                found.append(direct.confidence(scaled_blocks(rows, None, None)))
-            else:
-                found.append(scorer.confidence(scaled_blocks(rows, scaler, labels)))
-        return found[0], found[1]
+            scale = (scaler, own_labels) if direct is None else (None, None)
+            found.append((direct or scorer).confidence(scaled_blocks(rows, *scale)))
+        return found[0], found[1] if back is None else found[1][back.reshape(-1)]
 
     def score_samples(self, s: Any, q: Any = None, context: Any = None) -> FloatArray:
         """The anomaly score p_s·p_q of each row, (n,); high = anomalous."""
@@ -163,20 +169,22 @@ class DetectorMixin:
         """
         return self.score_rows(s, q, context).flag
 
-    def score_rows(self, s: Any, q: Any = None, context: Any = None) -> RowScores:
+    def score_rows(
+        self, s: Any, q: Any = None, context: Any = None, *, same_q: IntArray | None = None
+    ) -> RowScores:
         """Confidences, score and decision of each row, in one pass.
 
         Parameters
         ----------
-        s, q, context
-            The rows to score.
+        s, q, context, same_q
+            The rows to score; see :meth:`confidences`.
 
         Returns
         -------
         RowScores
             With ``p_s``, ``p_q``, ``score`` and ``flag``, each of shape (n,).
         """
-        p_s, p_q = self.confidences(s, q, context)
+        p_s, p_q = self.confidences(s, q, context, same_q=same_q)
         flags, dismissed = self.rule_.flags(p_s, p_q), None
         if self.rule_.dismissed:
             dismissed = dismissal.is_dismissed(cast("CoAD", self), s, q, context, (p_s, p_q))

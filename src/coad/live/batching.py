@@ -33,7 +33,8 @@ def score_together(model: LiveModel, parts: list[Ready]) -> list[RowScores | Non
     try:
         s, q = (joined_parts([getattr(one.pairs, side) for one in parts], side) for side in "sq")
         contexts = [one.pairs.context for one in parts if one.pairs.context is not None]
-        whole = model.score(s, q, joined_parts(contexts, "context") if contexts else None)
+        context = joined_parts(contexts, "context") if contexts else None
+        whole = model.score(s, q, context, shared=len(parts) > 1)
     except CoadError as error:
         if len(parts) > 1:  # one bad part must not cost the others their scores
             return [score_together(model, [one])[0] for one in parts]

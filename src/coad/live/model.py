@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,11 +99,25 @@ class LiveModel:
             self.layout, missing="error", label=None, id=None, long=None, time_unit=None, time_format=None
         )
 
-    def score(self, s: NDArray[Any], q: NDArray[Any], context: NDArray[Any] | None) -> RowScores:
-        """Confidences and decisions of pairs; contexts that training did not see are no news here."""
+    def score(
+        self, s: NDArray[Any], q: NDArray[Any], context: NDArray[Any] | None, *, shared: bool = False
+    ) -> RowScores:
+        """Confidences and decisions of pairs; contexts that training did not see are no news here.
+
+        ``shared`` says that many sources share the q of these pairs; networks then score each row of it once.
+        """
+        once = shared and context is None and "same_q" in signature(self.detector.score_rows).parameters
+        settings = {"same_q": _equal_rows(q)} if once else {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnseenContextWarning)
-            scores: RowScores = self.detector.score_rows(s, q, context)
+            scores: RowScores = self.detector.score_rows(s, q, context, **settings)
         if not (np.isfinite(scores.p_s).all() and np.isfinite(scores.p_q).all()):
             raise InputError("the model gives confidences that are not numbers")
         return scores
+
+
+def _equal_rows(x: NDArray[Any]) -> NDArray[np.int64]:
+    """A number for each row, the same for rows that are equal bit by bit."""
+    flat = np.ascontiguousarray(x.reshape(len(x), -1))
+    rows = flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).reshape(-1)
+    return np.unique(rows, return_inverse=True)[1].reshape(-1).astype(np.int64)
