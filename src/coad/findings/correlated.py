@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coad._typing import FloatArray, IntArray
+from coad._typing import BoolArray, FloatArray, IntArray
 from coad.core.bulk import BULK, normal_scores
 
 __all__ = ["joint_tail_p_value"]
@@ -45,7 +45,8 @@ def joint_tail_p_value(
     features_s, features_q
         Features of each row, (n, columns), those with the most variance first.
     context
-        The context of each row: scores are taken, and residuals permuted, within it.
+        The context of each row: scores are taken and residuals permuted within it, and those with enough rows have a
+        regression of their own.
     rng
         Draws the permutations, and the rows if there are many.
 
@@ -64,14 +65,17 @@ def joint_tail_p_value(
     """
     rows = np.sort(rng.permutation(len(features_s))[:_MOST_ROWS])
     code = None if context is None else np.unique(context[rows], return_inverse=True)[1].reshape(-1)
-    s, q = (_scores(x[rows], code) for x in (features_s, features_q))
+    values_s, values_q = (_alike(x[rows], code) for x in (features_s, features_q))
+    s, q = (_scores(x, code) for x in (values_s, values_q))
     # Far out by values, as a few events in one column of many are; and by ranks, as events of all severities are.
-    far_s = _distances(features_s[rows], s)
+    far_s = _distances(values_s, s)
     usual = far_s[1] <= np.quantile(far_s[1], BULK)
-    kept = s[:, : max(1, int(usual.sum()) // _ROWS_PER_COLUMN)]
     # Rows are chosen by s alone: choosing by q as well would make the slope too small, and correlation look like events.
-    design = np.column_stack([np.ones(len(s)), kept])
-    predicted = design @ np.linalg.lstsq(design[usual], q[usual], rcond=None)[0]
+    predicted = _predicted(s, q, usual)
+    for one in range(0 if code is None else int(code.max()) + 1):
+        own = code == one
+        if int((own & usual).sum()) >= _ROWS_PER_COLUMN * (s.shape[1] + 1):
+            predicted[own] = _predicted(s[own], q[own], usual[own])
     residual = q - predicted
     levels = [_levels(far) for far in far_s]
 
@@ -79,8 +83,8 @@ def joint_tail_p_value(
         far_q = _distances(values, scores)
         return np.stack([_joint(own, _levels(far)) for own, far in zip(levels, far_q, strict=True)])
 
-    observed = joint(features_q[rows], q)
-    steps, values = np.sort(q, axis=0), np.sort(features_q[rows], axis=0)
+    observed = joint(values_q, q)
+    steps, values = np.sort(q, axis=0), np.sort(values_q, axis=0)
     drawn = np.empty((_DRAWS, *observed.shape))
     for draw in drawn:
         scores = predicted + residual[_permuted(code, len(s), rng)]
@@ -95,6 +99,28 @@ def joint_tail_p_value(
 def _distances(values: NDArray[np.floating], scores: FloatArray) -> list[FloatArray]:
     """Squared distances from the middle, by values and by scores."""
     return [np.square(x - np.median(x, axis=0)).sum(1, dtype=np.float64) for x in (values, scores)]
+
+
+def _predicted(s: FloatArray, q: FloatArray, usual: BoolArray) -> FloatArray:
+    """q by a linear regression on as many columns of s as the usual rows can carry."""
+    kept = s[:, : max(1, int(usual.sum()) // _ROWS_PER_COLUMN)]
+    design = np.column_stack([np.ones(len(s)), kept])
+    return np.asarray(design @ np.linalg.lstsq(design[usual], q[usual], rcond=None)[0])
+
+
+def _alike(features: NDArray[np.floating], code: IntArray | None) -> FloatArray:
+    """Columns with the mean 0 and the standard deviation 1 in each context, so that values of one may stand in another."""
+    x = np.asarray(features, dtype=np.float64)
+    if code is None:
+        return x
+    size = np.bincount(code)[:, None]
+
+    def mean(values: FloatArray) -> FloatArray:
+        return np.stack([np.bincount(code, column) for column in values.T], axis=1) / size
+
+    x = x - mean(x)[code]
+    width = np.sqrt(mean(np.square(x)))
+    return np.asarray(x / np.where(width > 0, width, 1.0)[code])
 
 
 def _scores(features: NDArray[np.floating], code: IntArray | None) -> FloatArray:

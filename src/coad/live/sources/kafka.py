@@ -64,13 +64,13 @@ class KafkaSource:
         while not self._closed:
             messages = self._consumer.consume(_MOST_MESSAGES, WAIT_SECONDS)
             before, chunks = dict(done), []
-            for message in messages:
-                if message.error():
+            for one in messages:
+                if one.error():
                     self.counts["errors"] += 1
                     continue
                 self._up = True
-                done[f"{message.topic()}/{message.partition()}"] = int(message.offset() or 0) + 1
-                chunks += self._read(message)
+                done[f"{one.topic()}/{one.partition()}"] = int(one.offset() or 0) + 1
+                chunks += self._read(one)
             together = joined(chunks, dict(done), before)
             if not together:
                 yield None

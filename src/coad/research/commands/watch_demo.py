@@ -8,7 +8,6 @@ import numpy as np
 
 from coad.cli._print import out
 from coad.cli._progress import progress
-from coad.research.datasets.rf_control_room import BEAM_NAMES, ControlRoom, station_names
 
 __all__ = ["make_demo"]
 
@@ -54,6 +53,7 @@ def make_demo(home: Path) -> tuple[Path, Path]:
     """
     from coad.data.layout import Layout
     from coad.learned.estimator import CoAD
+    from coad.research.datasets.rf_control_room import BEAM_NAMES, ControlRoom, station_names
     from coad.workflows.model_folder import save_model
     from coad.workflows.recipe import Recipe
 
