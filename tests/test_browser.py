@@ -287,9 +287,12 @@ def test_the_scatter_does_not_wait_for_plotly_and_opens_its_points(serve, opened
     for x in range(60, width, 5):  # somewhere along a diagonal there is a point to open
         place = {"x": x, "y": height - 44 - (x - 58) * (height - 52) / (width - 68)}
         canvas.hover(position=place)
+        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         if "click to open" in (canvas.get_attribute("title") or ""):
             canvas.click(position=place)
             break
+    else:
+        pytest.fail("no point of the scatter can be opened")
     until(page, "document.getElementById('event').open")
     assert "p_s = " in page.inner_text("#event-s-title")
     assert page.evaluate("window.coad.allPictures") is None
