@@ -41,7 +41,7 @@ pytestmark = [
 BUILD = Path(__file__).parent.parent / "build"
 
 
-def until(page, expression, seconds=30):
+def until(page, expression, seconds=90):
     """Wait for an expression to be true; the page forbids eval, which Playwright's own waiting uses."""
     end = time.monotonic() + seconds
     while not page.evaluate(expression):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,7 +49,8 @@ def find(
     from coad.cli._options import notes
     from coad.cli._progress import on_terminal, progress
 
-    with progress("looking for findings"):
+    with ExitStack() as stack:
+        stack.enter_context(progress("looking for findings"))
         from coad.findings.lenses import DEFAULT
         from coad.workflows.finding import find_in_files
         from coad.workflows.fitting import Training
@@ -63,20 +65,21 @@ def find(
             default if given is None else tuple(one.strip() for one in given.split(","))
             for given, default in ((lens, DEFAULT), (scorer, ()))
         )
-    if each is not None:
-        run_each(
-            each,
-            inputs,
-            training,
-            lenses=names,
-            scorers=scorers,
-            max_rare=max_rare,
-            cluster=cluster,
-            processes=processes,
-        )
-        return
-    without_each(cluster, processes)
-    with progress("looking for findings"), notes():
+        if each is not None:
+            stack.close()  # sources have a line of their own
+            run_each(
+                each,
+                inputs,
+                training,
+                lenses=names,
+                scorers=scorers,
+                max_rare=max_rare,
+                cluster=cluster,
+                processes=processes,
+            )
+            return
+        without_each(cluster, processes)
+        stack.enter_context(notes())
         source, layout, clocks = inputs.resolve()
         done = find_in_files(
             source,

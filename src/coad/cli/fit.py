@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -62,7 +63,8 @@ def fit(
     from coad.cli._progress import on_terminal, progress
 
     rate = number_or_auto(alpha, "--alpha")
-    with progress("fitting"):
+    with ExitStack() as stack:
+        stack.enter_context(progress("fitting"))
         from coad.scale.torchrun import process_group
         from coad.workflows.fitting import Training, fit_files  # loads torch, which takes seconds
 
@@ -80,18 +82,20 @@ def fit(
             not_context=tuple(not_context.split(",")) if not_context else (),
             verbose=on_terminal(),
         )
-    if each is not None:
-        with process_group(refuse="--each"):
-            run_each(each, inputs, training, cluster=cluster, processes=processes)
-        return
-    without_each(cluster, processes)
-    with process_group() as rank:
-        with progress("fitting"), notes():
-            source, layout, clocks = inputs.resolve()
-            training = replace(training, rank=rank)
-            report = fit_files(source, layout, inputs.output, clocks=clocks, training=training)
-        if not rank:
-            _show(report, inputs.output)
+        if each is not None:
+            stack.close()  # sources have a line of their own
+            with process_group(refuse="--each"):
+                run_each(each, inputs, training, cluster=cluster, processes=processes)
+            return
+        without_each(cluster, processes)
+        rank = stack.enter_context(process_group())
+        stack.enter_context(notes())
+        source, layout, clocks = inputs.resolve()
+        report = fit_files(
+            source, layout, inputs.output, clocks=clocks, training=replace(training, rank=rank)
+        )
+    if not rank:
+        _show(report, inputs.output)
 
 
 def _show(report: FitReport, output: Path) -> None:

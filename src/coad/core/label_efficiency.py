@@ -1,7 +1,7 @@
 """How far a few looks of a person bring a list of findings: F1 by labels after 0, 5 and 10 looks. Labels judge only.
 
 A look is one finding, taken in the printed order. The labels stand in for the person: if most rows of the finding are
-the event, it is decided "event", otherwise "normal". Findings that nobody looked at keep their default.
+the event, it is decided "event", otherwise "normal". Findings that nobody looked at keep their default, or follow the decisions.
 """
 
 from __future__ import annotations
