@@ -135,6 +135,13 @@ def test_decide_without_a_number_shows_the_list(run, run_coad):
     assert "beyond chance" in text
 
 
+def test_columns_may_be_named_by_several_options(table, tmp_path, run_coad):
+    columns = ("--s", "motor_0", "--s", "motor_1", "--q", "vib_*", "--lens", "tails")
+    code, text, error = run_coad("find", table, *columns, "--out", tmp_path / "run")
+    assert code == 0, error
+    assert "s: motor_0, motor_1\n" in text
+
+
 def test_labels_do_not_change_what_is_found(first_run, table, tmp_path, run_coad):
     code, text, errors = run_coad(
         "find", table, *COLUMNS, "--label", "y", "--no-report", "--out", tmp_path / "run"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -48,15 +48,24 @@ class OutOfCore(StrEnum):
     never = "never"
 
 
+#: Options that name columns: ``--s a --s b`` is the same as ``--s a,b``.
+_COLUMNS = ("s", "q", "context")
+
+
 @dataclass(frozen=True)
 class InputOptions:
     """Which files are read, which columns are what, and how rows become pairs."""
 
     file: FileArgument = None
     s: Annotated[
-        str, typer.Option("--s", help="Columns of input s: names, globs or /regex/; auto: all not in --q.")
+        str,
+        typer.Option(
+            "--s", metavar="<str>", help="Columns of input s: names, globs or /regex/; auto: all not in --q."
+        ),
     ] = "auto"
-    q: Annotated[str, typer.Option("--q", help="Columns of input q; auto: all not in --s.")] = "auto"
+    q: Annotated[
+        str, typer.Option("--q", metavar="<str>", help="Columns of input q; auto: all not in --s.")
+    ] = "auto"
     output: Annotated[Path, typer.Option("--out", help="Folder for the model.")] = Path("model")
     s_file: Annotated[
         Path | None, typer.Option(help="File of s, if s and q come from two files with their own times.")
@@ -88,7 +97,10 @@ class InputOptions:
         str | None, typer.Option(help="No window spans a longer time step; default: 5 median steps.")
     ] = None
     context: Annotated[
-        str | None, typer.Option(help="Columns of the operating regime; chance is counted within each value.")
+        str | None,
+        typer.Option(
+            metavar="<str>", help="Columns of the operating regime; chance is counted within each value."
+        ),
     ] = None
     context_blocks: Annotated[str | None, typer.Option(help="Use blocks of time as context, e.g. 10min.")] = (
         None
@@ -154,14 +166,24 @@ def with_input_options(command: Callable[..., None]) -> Callable[..., None]:
     Typer reads options from a function's signature, so the new function has the fields and the
     command's own options in its signature.
     """
-    shared = inspect.signature(InputOptions, eval_str=True).parameters.values()
+    fields_of_inputs = inspect.signature(InputOptions, eval_str=True).parameters.values()
+    shared = [_repeatable(one) if one.name in _COLUMNS else one for one in fields_of_inputs]
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
     @wraps(command)
     def with_options(**given: Any) -> None:
+        for name in _COLUMNS:
+            given[name] = ",".join(given[name]) if given[name] else None
         inputs = InputOptions(**{field.name: given.pop(field.name) for field in fields(InputOptions)})
         command(inputs, **given)
 
     with_options.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
     with_options.__annotations__ = {one.name: one.annotation for one in (*shared, *own)}
     return with_options
+
+
+def _repeatable(option: inspect.Parameter) -> inspect.Parameter:
+    """The same option as one that may be given several times; otherwise only the last would count, without a word."""
+    default = None if option.default is None else [option.default]
+    annotation = Annotated[list[str] | None, *get_args(option.annotation)[1:]]
+    return option.replace(annotation=annotation, default=default)
