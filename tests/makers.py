@@ -143,6 +143,9 @@ class FakeFindings:
         self.decisions[number] = decision
         self.findings[number].flagged = decision == "event"
 
+    def next_to_decide(self):
+        return next((k for k in self.findings if k not in self.decisions), None)
+
     def flags_of_fit(self):
         return self.predict(self.s)
 

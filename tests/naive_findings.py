@@ -34,13 +34,24 @@ def margins(distance, home, count):
     return found
 
 
-def decided(member, findings):
-    """Flag of each row: the smallest finding that a person decided about, else any that is flagged by default."""
+def decided(member, findings, leans=None):
+    """Flag of each row: the smallest finding that a person decided about, else what is learned, else the default.
+
+    ``leans`` says which rows are like the events; None if no event is named. Rows of ignored findings are never flagged.
+    """
+    only_events = not any(one.decision == "normal" for one in findings)
     flags = []
-    for row in member:
+    for i, row in enumerate(member):
         own = [one for one, inside in zip(findings, row, strict=True) if inside]
         by_person = sorted((one for one in own if one.decision), key=lambda one: (one.n_rows, one.number))
-        flags.append(by_person[0].decision == "event" if by_person else any(one.flagged for one in own))
+        if by_person and by_person[0].decision in ("event", "ignore"):
+            flags.append(by_person[0].decision == "event")
+            continue
+        by_default = not by_person and any(one.flagged_by_default for one in own)
+        if leans is None:
+            flags.append(by_default)
+        else:
+            flags.append(bool(leans[i]) or (by_default and only_events))
     return np.array(flags)
 
 
@@ -65,17 +76,24 @@ def joint(far_s, far_q, shares):
     return np.array([[len(farthest(far_s, a) & farthest(far_q, b)) for b in shares] for a in shares])
 
 
-def followed(findings):
-    """For each finding, whose answer it takes: None, or the number of the nearest one that has an answer."""
-    answers = {one.number: one.decision for one in findings if one.decision in ("event", "normal")}
-    if set(answers.values()) != {"event", "normal"}:
-        return [None] * len(findings)
-    for one in findings:
-        if one.number not in answers and (one.odd_s < 0.5 or one.odd_q < 0.5):
-            answers[one.number] = "normal"
-    told = []
-    for one in findings:
-        others = [k for k in answers if k != one.number]
-        distance = {k: ((findings[k - 1].centre - one.centre) ** 2).sum() for k in others}
-        told.append(None if one.decision else min(others, key=distance.get))
+def examples(findings, n, odd):
+    """Row → whether it is an event, for rows of decided findings and of undecided ones that are not odd in both inputs."""
+    told = {}
+    for row in range(n):
+        own = [one for one in findings if row in one.rows.tolist()]
+        own = [one for one in own if one.decision != "ignore"]
+        own = [one for one in own if one.decision or min(one.odd_s, one.odd_q) < odd]
+        if own:
+            told[row] = min(own, key=lambda one: (one.n_rows, one.number)).decision == "event"
     return told
+
+
+def logistic_gradient(x, event, weight, offset, c):
+    """The gradient of Σ w·log(1 + exp(−±z)) · c + |weight|²/2, where w counts events and normal rows alike."""
+    gradient, of_offset, n = weight.copy(), 0.0, len(x)
+    for row, is_event in zip(x, event, strict=True):
+        size = n / 2 / sum(other == is_event for other in event)
+        probability = 1 / (1 + np.exp(-(row @ weight + offset)))
+        gradient += c * size * (probability - is_event) * row
+        of_offset += c * size * (probability - is_event)
+    return gradient, of_offset

@@ -8,11 +8,13 @@ import pytest
 
 import coad
 from coad.exceptions import FileError, InputError, NotFittedError
+from coad.findings.candidates import ODD
 from coad.findings.clusters import _margins
 from coad.findings.correlated import _SHARES, _joint, _levels, joint_tail_p_value
 from coad.findings.features import InputFeatures
 from coad.findings.finding import FindingTable
 from coad.findings.judging import holm
+from coad.findings.learning import _answers, _examples, values_of
 from coad.findings.oddness import Oddness
 from coad.findings.order import score_of
 from coad.findings.tails import PANEL, TailLens, _best_thresholds, _Choice
@@ -219,45 +221,96 @@ def test_the_end_of_a_common_load_carries_a_caution_and_an_event_does_not():
 # Decisions.
 
 
-def test_undecided_findings_follow_the_one_they_resemble_once_an_event_and_a_normal_one_are_named(plant):
+def test_an_event_adds_rows_and_only_a_normal_finding_takes_any_away(plant):
     *_, fitted = plant
     found = fitted.copy()
-    before = [one.flagged for one in found]
+    before = found.flags_of_fit()
+    assert all(one.like_events is None for one in found)
     found.decide(1, "event")
-    assert [one.flagged for one in found][1:] == before[1:]
+    assert all(one.like_events is not None for one in found)
+    assert not (before & ~found.flags_of_fit()).any()
     found.decide(len(found), "normal")
-    assert [one.follows for one in found] == naive_findings.followed(list(found))
+    assert found.flags_of_fit()[found[1].rows].all()
     for one in found:
+        assert one.n_flagged == found.flags_of_fit()[one.rows].sum()
         if one.decision is None:
-            answer = found[one.follows].decision or "normal"
-            assert one.flagged == (answer == "event")
-            if one.flagged or one.flagged_by_default:
-                assert one.verdict == f"{'yes' if one.flagged else 'no'}: like {one.follows}"
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        found.decide(
-            int(rng.integers(1, len(found) + 1)), [None, "event", "normal", "ignore"][rng.integers(4)]
-        )
-        assert [one.follows for one in found] == naive_findings.followed(list(found))
+            assert one.flagged == (2 * one.n_flagged > one.n_rows)
     for number in range(1, len(found) + 1):
         found.decide(number, None)
-    assert [one.flagged for one in found] == before
+    assert np.array_equal(found.flags_of_fit(), before)
+    assert [one.verdict for one in found] == [one.verdict for one in fitted]
 
 
-def test_what_follows_from_decisions_is_saved(plant, tmp_path):
+def test_what_is_learned_is_the_optimum_of_a_logistic_regression_on_the_decided_rows(plant):
+    *_, fitted = plant
+    found = fitted.copy()
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        for number in range(1, len(found) + 1):
+            found.decide(number, [None, "event", "normal", "ignore"][rng.integers(4)])
+        told = naive_findings.examples(list(found), found.n_rows_, ODD)
+        rows, event = _examples(found, _answers(found), found.n_rows_, found.random_state_)
+        assert event.tolist() == [told[row] for row in rows]
+        wanted = {one.number: sum(1 for r in one.rows if r in told) for one in found}
+        assert len(set(rows)) == len(rows) <= sum(min(n, 100) for n in wanted.values())
+        values = found.values_.astype(np.float64)
+        centre, width = values.mean(0), values.std(0)
+        scaled = (values[rows] - centre) / width
+        for weights, columns in zip(
+            found.learned_.weights,
+            (slice(0, found.values_of_s_), slice(found.values_of_s_, None), slice(0, None)),
+            strict=True,
+        ):
+            own = np.zeros(values.shape[1])
+            own[columns] = (weights[:-1] * width)[columns]
+            assert np.array_equal(own != 0, weights[:-1] != 0)
+            gradient, of_offset = naive_findings.logistic_gradient(
+                scaled, event, own, weights[-1] + weights[:-1] @ centre, 0.1
+            )
+            assert np.abs(gradient[columns]).max() < 1e-2
+            assert abs(of_offset) < 1e-2
+
+
+def test_a_kind_that_lies_in_several_findings_is_flagged_in_all_after_one_look():
+    rng = np.random.default_rng(0)
+    s, q = rng.normal(size=(2, 2000, 4))
+    event = np.arange(2000) < 120
+    s[event] += np.array([6, 0, 0, 0]) + 3 * rng.normal(size=(120, 1)) * [
+        0,
+        1,
+        0,
+        0,
+    ]  # a long streak: several clusters
+    q[event] += np.array([0, 6, 0, 0]) + 3 * rng.normal(size=(120, 1)) * [1, 0, 0, 0]
+    noise = np.arange(2000) >= 1900  # odd in both, elsewhere
+    s[noise, 2] -= 7
+    q[noise, 3] -= 7
+    found = coad.find(s, q, ordered=False, lenses=["clusters"])
+    pieces = [one.number for one in found if event[one.rows].mean() > 0.5]
+    other = [one.number for one in found if noise[one.rows].mean() > 0.5]
+    assert len(pieces) > 1
+    found.decide(pieces[0], "event").decide(other[0], "normal")
+    flagged = found.predict(s, q)
+    assert flagged[event].mean() > 0.9
+    assert flagged[~event].mean() < 0.02
+    assert all(found[number].verdict.startswith("yes") for number in pieces)
+
+
+def test_what_is_learned_from_decisions_is_saved(plant, tmp_path):
     s, q, _, fitted = plant
     found = fitted.copy().decide(2, "event").decide(1, "normal")
-    assert any(one.carried for one in found)
+    assert found.learned_ is not None
     found.save(tmp_path / "run")
     again = coad.load(tmp_path / "run")
     assert [one.verdict for one in again] == [one.verdict for one in found]
     assert np.array_equal(again.predict(s, q), found.predict(s, q))
+    assert np.array_equal(again.flags_of_fit(), found.predict(s, q))
     assert [one.verdict for one in again.decide(3, "event")] == [
         one.verdict for one in found.decide(3, "event")
     ]
 
 
-def test_what_a_person_decides_comes_before_the_default_and_the_smaller_finding_first(plant):
+def test_what_a_person_decides_comes_before_what_is_learned_and_the_smaller_finding_first(plant):
     s, q, _, fitted = plant
     found = fitted.copy()
     rows = found._rows(s, q, None)
@@ -268,7 +321,8 @@ def test_what_a_person_decides_comes_before_the_default_and_the_smaller_finding_
     for _ in range(5):
         for number in range(1, len(found) + 1):
             found.decide(number, [None, "event", "normal", "ignore"][rng.integers(4)])
-        assert np.array_equal(found.predict(s, q), naive_findings.decided(member, list(found)))
+        leans = None if found.learned_ is None else found.learned_(values_of(rows)).both > 0
+        assert np.array_equal(found.predict(s, q), naive_findings.decided(member, list(found), leans))
     assert [one.decision for one in fitted] == [None] * len(fitted)
 
 

@@ -88,3 +88,17 @@ def test_a_folder_of_a_newer_format_is_refused_with_a_sentence(tmp_path):
     (folder / "model.json").write_text(json.dumps(facts))
     with pytest.raises(FileError, match=rf"format version {FORMAT_VERSION + 1}.*install a newer coad"):
         coad.load(folder)
+
+
+def test_findings_of_format_4_keep_what_followed_from_decisions(tmp_path):
+    found = coad.load(MODELS / "format_4" / "findings")
+    known = np.load(MODELS / "format_4" / "findings.npz")
+    rows = found.score_rows(known["s"], known["q"])
+    np.testing.assert_array_equal(rows.flag, known["flag"])
+    np.testing.assert_array_equal(rows.mode, known["finding"])
+    np.testing.assert_allclose(rows.score, known["score"], rtol=1e-5)
+    assert found[3].verdict == "no: unlike the events"
+    found.decide(3, "event").save(tmp_path / "run")
+    again = coad.load(tmp_path / "run")
+    assert again.predict(known["s"], known["q"])[found[3].rows].all()
+    assert 0 < known["flag"].sum() < again.predict(known["s"], known["q"]).sum()

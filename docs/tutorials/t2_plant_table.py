@@ -82,8 +82,8 @@ for number, word in ((1, "event"), (2, "event"), (3, "event"), (4, "normal")):
 sh("coad decide run")
 
 # %%
-# Without a number, ``coad decide`` shows the list. Finding 5 was not looked at; since events *and* a normal finding are named, it takes
-# the answer of the one that it resembles most. Findings that are not odd stand for normal rows, and it is like one of these.
+# Without a number, ``coad decide`` shows the list. What nobody looked at is told by what was decided: rows that are more like the
+# events than like the normal rows are flagged, others are not. Findings that are not odd stand for normal rows.
 
 # %%
 # New data

@@ -1,7 +1,8 @@
 """How far a few looks of a person bring a list of findings: F1 by labels after 0, 5 and 10 looks. Labels judge only.
 
-A look is one finding, taken in the printed order. The labels stand in for the person: if most rows of the finding are
-the event, it is decided "event", otherwise "normal". Findings that nobody looked at keep their default, or follow the decisions.
+A look is one finding: the one that stands first in the list among those that nobody has decided about; the list may reorder
+with each decision. The labels stand in for the person: if most rows of the finding are the event, it is decided "event",
+otherwise "normal".
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ class FindingsLike(Protocol):
 
     def __getitem__(self, number: int, /) -> FindingLike:
         """The finding of this number."""
+
+    def next_to_decide(self) -> int | None:
+        """The number of the first finding in the list that nobody has decided about; None if there is none."""
 
     def decide(self, number: int, decision: str, /) -> Any:
         """Take a person's word for a finding: ``"event"``, ``"normal"`` or ``"ignore"``."""
@@ -128,7 +132,9 @@ def label_efficiency(
     ...     def __getitem__(self, number):
     ...         return list.__getitem__(self, number - 1)
     ...     def decide(self, number, decision):
-    ...         self[number].flagged = decision == "event"
+    ...         self[number].flagged, self[number].decision = decision == "event", decision
+    ...     def next_to_decide(self):
+    ...         return next((k for k in (1, 2) if not hasattr(self[k], "decision")), None)
     ...     def flags_of_fit(self):
     ...         return np.isin(np.arange(5), np.concatenate([[], *(x.rows for x in self if x.flagged)]))
     >>> found = Found([SimpleNamespace(rows=np.array([0, 1]), flagged=True),
@@ -148,9 +154,9 @@ def label_efficiency(
     decided = copy.deepcopy(found)
     on_fit, on_test, looked = {}, {}, 0
     for budget in (0, *budgets):
-        for number in range(looked + 1, min(budget, n) + 1):
+        while looked < budget and (number := decided.next_to_decide()) is not None:
             decided.decide(number, "event" if is_event[number] else "normal")
-        looked = min(budget, n)
+            looked += 1
         on_fit[budget] = f1(truth, _checked(decided.flags_of_fit(), len(truth)))
         if truth_test is not None:
             on_test[budget] = f1(truth_test, _checked(decided.predict(s_test, q_test), len(truth_test)))

@@ -9,6 +9,7 @@ format   what changed
 3        the rule is a value of its own (``rule``): thresholds, β, α, background, dismissed kinds
 4        the rule has the correlation of the background, 0 before; thresholds have the setting ``background``,
          ``"independent"`` before
+5        findings keep what decisions are learned from; before, whole findings followed a decided one
 =======  ==================================================================================
 """
 
@@ -21,7 +22,7 @@ import numpy as np
 
 __all__ = ["FORMAT_VERSION", "upgraded"]
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 
 
 def upgraded(facts: dict[str, Any]) -> dict[str, Any]:
@@ -36,11 +37,24 @@ def upgraded(facts: dict[str, Any]) -> dict[str, Any]:
         _from_2(facts)
     if facts["format_version"] <= 3:
         _from_3(facts)
+    if facts["format_version"] <= 4 and facts.get("kind") == "findings":
+        _from_4(facts)
     if "fitted" in facts:  # networks, whose background had no setting before
         facts["settings"].setdefault("background", "independent")
         for own in facts["fitted"]:
             own.setdefault("background", {"why": "the version of coad that saved the model knew no other"})
     return facts
+
+
+def _from_4(facts: dict[str, Any]) -> None:
+    """Findings that followed a decided one are flagged, or not, as they were then; nothing more can be learned."""
+    facts["learned_columns_of_s"] = 0
+    for one in facts["findings"]:
+        carried = one.pop("carried", None)
+        one.pop("follows", None)
+        if carried is not None and one["decision"] is None:
+            one["flagged_by_default"] = carried == "event"
+            one["reason"] = one["reason"] or ("" if carried == "event" else "unlike")
 
 
 def _from_3(facts: dict[str, Any]) -> None:

@@ -25,6 +25,7 @@ from coad.findings.candidates import Candidate, FitRows, Lens, Rows, folds_of
 from coad.findings.checks import check_rows
 from coad.findings.features import InputFeatures
 from coad.findings.finding import Finding
+from coad.findings.learning import columns_of_s, values_of
 from coad.findings.lenses import DEFAULT, made
 from coad.findings.listing import FindingList, Memberships
 from coad.findings.oddness import Oddness
@@ -212,6 +213,8 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
         self.lenses_: dict[str, Lens] = {lens.name: lens for lens in lenses if lens.name in used}
         self.findings_ = tuple(self._described(one, data, channels) for one in found)
         self.n_rows_ = n
+        self.values_, self.values_of_s_, self.learned_ = values_of(data), columns_of_s(data), None
+        self._follow()
         #: The rows of the fit that are oddest in both inputs, for a list where nothing else can be told.
         self.oddest_: IntArray = np.argsort(-np.minimum(odd[0], odd[1]), kind="stable")[:ODDEST]
         self.oddest_percentiles_ = np.column_stack(odd)[self.oddest_]
@@ -236,7 +239,6 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
         return replace(
             one,
             exemplars=tuple(int(i) for i in one.rows[typical]),
-            centre=both.mean(0, dtype=np.float64),
             why=Why(columns[0], columns[1]),
             first_seen=seen[0],
             last_seen=seen[1],
@@ -293,7 +295,7 @@ class Findings(FindingList, BaseEstimator):  # type: ignore[misc]
                     member[:, k] = votes.member[:, one.candidate]
                     says_s[:, k] = votes.score_s[:, one.candidate] >= 0
                     says_q[:, k] = votes.score_q[:, one.candidate] >= 0
-        return Memberships(member, says_s, says_q, np.minimum(rows.odd_s, rows.odd_q))
+        return Memberships(member, says_s, says_q, np.minimum(rows.odd_s, rows.odd_q), values_of(rows))
 
     def _rows(self, s: Any, q: Any, context: Any) -> Rows:
         s, q, context, _, _ = unpacked(s, q, context)

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from coad._typing import FloatArray, IntArray
+from coad._typing import IntArray
 from coad.core.validation import LEVEL
 from coad.exceptions import InputError
 from coad.findings.why import Why
@@ -25,6 +25,7 @@ REASONS: Final = {
     "not odd": "not odd in {where}",
     "chance": "chance explains as much",
     "all chance": "chance explains as much as all odd findings together (p = {p_value:.2g})",
+    "unlike": "unlike the events",
     "correlated": "inputs as correlated as these show as much without events (p = {p_value:.2g})",
 }
 
@@ -66,11 +67,11 @@ class Finding:
         often so correlated inputs without events have as many rows far out in both; None for others.
     decision
         What a person decided; None if nobody did.
-    follows, carried
-        The finding that it resembles most of those that a person's decisions speak of, and what follows for it: ``"event"``
-        or ``"normal"``; None before there are decisions of both kinds (:func:`coad.findings.following.followed`).
-    centre
-        The mean of its rows in the features of both inputs; None in models saved before it was kept.
+    like_events
+        How much its rows resemble the events that a person named, rather than the normal rows: the mean over its rows of a
+        probability; None before an event is named (:mod:`coad.findings.learning`).
+    n_flagged
+        How many of its rows are flagged.
     exemplars
         Typical rows of it.
     why
@@ -100,9 +101,8 @@ class Finding:
     correlation: float | None = None
     correlation_p_value: float | None = None
     decision: Decision | None = None
-    follows: int | None = None
-    carried: Decision | None = None
-    centre: FloatArray | None = field(default=None, repr=False)
+    like_events: float | None = None
+    n_flagged: int = 0
     exemplars: tuple[int, ...] = ()
     why: Why = field(default_factory=Why)
     first_seen: str | None = None
@@ -110,9 +110,15 @@ class Finding:
 
     @property
     def flagged(self) -> bool:
-        """Whether its rows are flagged: what a person decided, else what follows from that, else the default."""
-        said = self.decision or self.carried
-        return self.flagged_by_default if said is None else said == "event"
+        """Whether it is flagged: as a person decided, else if most of its rows are like the events, else by default."""
+        if self.decision is not None:
+            return self.decision == "event"
+        return self.flagged_by_default if self.like_events is None else 2 * self.n_flagged > self.n_rows
+
+    @property
+    def worth(self) -> float:
+        """What the list is ordered by: its score; half of it if it is wholly unlike the events that are named."""
+        return self.score if self.like_events is None else self.score * (1 + self.like_events) / 2
 
     @property
     def only_correlated(self) -> bool:
@@ -122,15 +128,19 @@ class Finding:
     @property
     def verdict(self) -> str:
         """Whether it is flagged, and why not, in words."""
+        if self.decision == "ignore":
+            return "no: ignored"
+        some = 0 < self.n_flagged < self.n_rows and self.like_events is not None
+        rows = f" ({self.n_flagged:,} of its {self.n_rows:,} rows are)" if some else ""
         if self.decision is not None:
-            return {"event": "yes: decided", "normal": "no: decided normal", "ignore": "no: ignored"}[
-                self.decision
-            ]
-        if self.carried is not None and (self.carried == "event" or self.flagged_by_default):
-            return f"{'yes' if self.carried == 'event' else 'no'}: like {self.follows}"
+            return "yes: decided" if self.decision == "event" else f"no: decided normal{rows}"
+        if self.flagged and not self.flagged_by_default:
+            return f"yes: like the events{rows}"
+        if self.flagged:
+            return f"yes{', though correlated inputs show as much' if self.only_correlated else ''}{rows}"
         if self.flagged_by_default:
-            return "yes, though correlated inputs show as much" if self.only_correlated else "yes"
-        return "no: " + REASONS[self.reason].format(**self.numbers)
+            return f"no: {REASONS['unlike']}{rows}"
+        return f"no: {REASONS[self.reason].format(**self.numbers)}{rows}"
 
     def decided(self, decision: Decision | None) -> Finding:
         """The same with another decision."""
@@ -141,18 +151,16 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the rows are kept beside it."""
         plain = {
-            name: getattr(self, name)
-            for name in self.__dataclass_fields__
-            if name not in ("rows", "why", "centre")
+            name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("rows", "why")
         }
         return {**plain, "numbers": dict(self.numbers), "why": asdict(self.why)}
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any], rows: IntArray, centre: FloatArray | None = None) -> Finding:
+    def from_dict(cls, plain: Mapping[str, Any], rows: IntArray) -> Finding:
         """The inverse of :meth:`to_dict`."""
         values = dict(plain)
         values |= {name: tuple(values[name]) for name in ("lens", "interval", "exemplars")}
-        return cls(**{**values, "why": Why.from_dict(values["why"])}, rows=rows, centre=centre)
+        return cls(**{**values, "why": Why.from_dict(values["why"])}, rows=rows)
 
 
 #: The columns of the table: a name, and how it is shown.
@@ -242,8 +250,9 @@ class FindingTable(Sequence[Finding]):
             "first_seen",
             "last_seen",
             "decision",
-            "follows",
+            "like_events",
             "flagged",
+            "n_flagged",
         ):
             plain[name] = [getattr(one, name) for one in self]
         plain["lens"] = [", ".join(one.lens) for one in self]

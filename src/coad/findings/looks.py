@@ -36,6 +36,10 @@ class FindingsInRows:
     def __getitem__(self, number: int) -> _Shown:
         return _Shown(places(self._rows.member[:, number - 1]), self._found[number].flagged)
 
+    def next_to_decide(self) -> int | None:
+        """The first finding in the list that nobody has decided about."""
+        return self._found.next_to_decide()
+
     def decide(self, number: int, decision: Any) -> None:
         """Take a person's word for a finding."""
         self._found.decide(number, decision)

@@ -12,6 +12,7 @@ from coad.data.model_files import from_json, write_folder
 from coad.exceptions import FileError
 from coad.findings.features import InputFeatures
 from coad.findings.finding import Finding
+from coad.findings.learning import LearnedRule
 from coad.findings.lenses import LENSES
 from coad.findings.oddness import Oddness
 
@@ -48,8 +49,10 @@ def findings_facts(model: Findings) -> tuple[dict[str, Any], dict[str, NDArray[A
         kept(f"lens.{name}", own)
     for finding in model.findings_:
         arrays[f"rows.{finding.number}"] = finding.rows
-        if finding.centre is not None:
-            arrays[f"centre.{finding.number}"] = finding.centre
+    if model.values_ is not None:
+        kept("learning", {"values": model.values_})
+        if model.learned_ is not None:
+            kept("learning", {"weights": model.learned_.weights})
     arrays["oddest"], arrays["oddest_percentiles"] = model.oddest_, model.oddest_percentiles_
     settings = {k: v for k, v in model.get_params(deep=False).items() if k not in _NOT_SAVED}
     return {
@@ -59,6 +62,7 @@ def findings_facts(model: Findings) -> tuple[dict[str, Any], dict[str, NDArray[A
         "n_rows": model.n_rows_,
         "p_value": model.p_value_,
         "correlated_p_value": model.correlated_p_value_,
+        "learned_columns_of_s": model.values_of_s_,
         "schema": {
             "s": {"row_shape": list(model.shape_s_), "dtype": "float32"},
             "q": {"row_shape": list(model.shape_q_), "dtype": "float32"},
@@ -101,10 +105,11 @@ def restore_findings(model: Findings, facts: dict[str, Any], arrays: dict[str, N
         name: LENSES[name].from_facts(own, of(f"lens.{name}")) for name, own in facts["lenses"].items()
     }
     model.findings_ = tuple(
-        Finding.from_dict(
-            from_json(one), arrays[f"rows.{one['number']}"], arrays.get(f"centre.{one['number']}")
-        )
-        for one in facts["findings"]
+        Finding.from_dict(from_json(one), arrays[f"rows.{one['number']}"]) for one in facts["findings"]
     )
+    learning = of("learning")
+    model.values_, model.values_of_s_ = learning.get("values"), int(facts["learned_columns_of_s"])
+    model.learned_ = LearnedRule(learning["weights"]) if "weights" in learning else None
+    model._follow()
     model.oddest_, model.oddest_percentiles_ = arrays["oddest"], arrays["oddest_percentiles"]
     return model

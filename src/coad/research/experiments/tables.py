@@ -31,8 +31,8 @@ _F1 = ("default", "after 5", "after 10", "IF own", "IF best", "forest 5", "fores
 COLUMNS = ("rows", "rate", "findings", *_F1[:3], "looks", *_F1[3:], "seconds")
 LEGEND = (
     "F1 by labels on held-out rows. Default: what coad.find flags without labels. After 5 and 10: a person has looked "
-    "at the first 5 or 10 findings and decided whether each is mostly the event; the others follow those that they "
-    "resemble once both answers were given, and keep their default until then. "
+    "at 5 or 10 findings, each the first of the list, which reorders, and decided whether it is mostly the event; other rows "
+    "are flagged if they are like the events, and by default as long as none is named. "
     "Looks: the first finding that is mostly the event (– if there is none). IF: isolation forest on both inputs side "
     "by side, at its own threshold and at the best one for the held-out labels. Forest 5 and 10: random forest with as "
     "many labelled rows, chosen by uncertainty sampling. Supervised: random forest with all labels of the fit. "
