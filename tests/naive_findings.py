@@ -39,7 +39,7 @@ def decided(member, findings, leans=None):
 
     ``leans`` says which rows are like the events; None if no event is named. Rows of ignored findings are never flagged.
     """
-    only_events = not any(one.decision == "normal" for one in findings)
+    doubted = any(one.decision == "normal" and one.flagged_by_default for one in findings)
     flags = []
     for i, row in enumerate(member):
         own = [one for one, inside in zip(findings, row, strict=True) if inside]
@@ -51,7 +51,7 @@ def decided(member, findings, leans=None):
         if leans is None:
             flags.append(by_default)
         else:
-            flags.append(bool(leans[i]) or (by_default and only_events))
+            flags.append(bool(leans[i]) or (by_default and not doubted))
     return np.array(flags)
 
 

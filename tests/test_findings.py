@@ -221,16 +221,21 @@ def test_the_end_of_a_common_load_carries_a_caution_and_an_event_does_not():
 # Decisions.
 
 
-def test_an_event_adds_rows_and_only_a_normal_finding_takes_any_away(plant):
+def test_an_event_adds_rows_and_only_a_flagged_finding_called_normal_takes_any_away(plant):
     *_, fitted = plant
     found = fitted.copy()
     before = found.flags_of_fit()
+    assert found[2].flagged
+    assert not found[len(found)].flagged
     assert all(one.like_events is None for one in found)
     found.decide(1, "event")
     assert all(one.like_events is not None for one in found)
     assert not (before & ~found.flags_of_fit()).any()
     found.decide(len(found), "normal")
+    assert not (before & ~found.flags_of_fit())[found[2].rows].any()
+    found.decide(2, "normal")
     assert found.flags_of_fit()[found[1].rows].all()
+    assert (before & ~found.flags_of_fit())[found[2].rows].any()
     for one in found:
         assert one.n_flagged == found.flags_of_fit()[one.rows].sum()
         if one.decision is None:

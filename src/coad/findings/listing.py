@@ -175,12 +175,13 @@ class FindingList:
     def _wholly(self, one: Finding) -> bool:
         """Whether all rows of a finding are flagged: by a decision, or by default while nothing says otherwise.
 
-        An event alone only adds rows to what is flagged by default; a normal finding is needed to take rows away.
+        That an event is named only adds rows: another kind of event need not be like it. The default is in doubt once a
+        person calls a finding normal that it flags.
         """
         if one.decision is not None:
             return one.decision == "event"
-        taught = self.learned_ is not None and any(other.decision == "normal" for other in self)
-        return one.flagged_by_default and not taught
+        doubted = any(other.flagged_by_default and other.decision == "normal" for other in self)
+        return one.flagged_by_default and not (doubted and self.learned_ is not None)
 
     def _decided(
         self, member: BoolArray, leaning: Leaning | None = None
