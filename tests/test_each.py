@@ -198,3 +198,80 @@ def test_holm_is_never_below_the_p_value_and_keeps_the_order():
     assert (corrected >= values).all()
     assert (np.diff(corrected[np.argsort(values)]) >= 0).all()
     assert corrected[values.argmin()] == min(1.0, 50 * values.min())
+
+
+@pytest.fixture
+def witnessed(tmp_path):
+    """Four stations with files of their own, and the file of a witness that all of them share."""
+    rng = np.random.default_rng(5)
+    events = rng.random(900) < 0.06
+    times = np.arange(900.0)
+    witness = {f"q{i}": rng.normal(size=900) + 5 * events for i in range(2)}
+    regime = np.array(["low", "high"])[(np.arange(900) // 90) % 2]
+    pq.write_table(pa.table({"t": times + 0.1, **witness, "regime": regime}), tmp_path / "witness.parquet")
+    (tmp_path / "data").mkdir()
+    for name in "abcd":
+        columns = {f"s{i}": rng.normal(size=900) + 5 * events for i in range(2)}
+        pq.write_table(pa.table({"t": times, **columns}), tmp_path / "data" / f"{name}.parquet")
+    return tmp_path
+
+
+def test_a_shared_witness_is_read_once_for_all_sources(witnessed, monkeypatch):
+    import coad.data.witness as module
+    from coad.data import Layout
+    from coad.scale import each
+    from coad.workflows.fitting import Training
+    from coad.workflows.recipe import Clocks
+    from coad.workflows.scoring import Source
+
+    file, reads = witnessed / "witness.parquet", []
+
+    def counted(path, *rest, **more):
+        reads.append(path)
+        read = read_columns(path, *rest, **more)
+        file.rename(file.with_suffix(".gone"))  # whoever reads it again, in any process, fails
+        file.touch()
+        return read
+
+    read_columns = module.read_columns
+    layout = Layout(s=("s0", "s1"), q=("q0", "q1"), time="t", context=("regime",))
+    job = each.Job(layout, Training(), Clocks("nearest", "1s"), lenses=("tails",))
+    alone = {}
+    for name in "abcd":
+        own = Source(s=witnessed / "data" / f"{name}.parquet", q=file)
+        alone[name] = each._one((name, own, witnessed / f"alone-{name}", "", job))
+    monkeypatch.setattr(module, "read_columns", counted)
+    out = witnessed / "out"
+    report = each.fit_each("folder", Source(s=witnessed / "data", q=file), out, job, processes=2)
+    assert len(reads) == 1
+    assert {one["source"]: one["error"] for one in report.results} == dict.fromkeys("abcd", "")
+    for one in report.results:
+        same = {"status", "rows", "findings", "flagged", "fbeta_hat", "p"}
+        assert {name: one[name] for name in same} == {name: alone[one["source"]][name] for name in same}
+    assert not list(out.glob(".coad-*")), "the arrays of the witness are removed"
+
+
+def test_a_witness_gives_what_its_file_gives(witnessed):
+    from coad.data import Layout, read_two_clocks
+    from coad.data.witness import read_witness
+
+    file, station = witnessed / "witness.parquet", witnessed / "data" / "a.parquet"
+    folder = witnessed / "arrays"
+    folder.mkdir()
+    layout = Layout(s="*", q="q*", time="t", context="regime")
+    witness = read_witness(file, layout, "t", folder)
+    from_file, mapped = (read_two_clocks(station, q, layout, tolerance="1s") for q in (file, witness))
+    for name in ("s", "q", "time", "context"):
+        np.testing.assert_array_equal(getattr(mapped.pairs, name), getattr(from_file.pairs, name))
+    assert mapped.layout == from_file.layout
+    # A column that no one could know of in advance is read from the file.
+    assert witness.columns(["t"], [])["t"].tolist() == (np.arange(900.0) + 0.1).tolist()
+
+
+def test_a_witness_that_cannot_be_read_is_one_line(run_coad, witnessed):
+    (witnessed / "witness.parquet").write_bytes(b"PAR1 but not really")
+    files = ("--s-file", witnessed / "data", "--q-file", witnessed / "witness.parquet", "--time", "t")
+    ran = run_coad("find", *files, *OPTIONS, "--each", "folder", "--out", witnessed / "out")
+    assert ran.code == 2
+    assert len(ran.err.splitlines()) == 1
+    assert "witness.parquet" in ran.err

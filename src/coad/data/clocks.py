@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from coad.data.read import check_windows
 from coad.data.segments import segment_starts
 from coad.data.tables import column_names, read_columns
 from coad.data.times import Duration, parse_time
+from coad.data.witness import Witness
 from coad.exceptions import InputError
 
 Source = PathLike | list[PathLike]
@@ -43,7 +45,7 @@ class TwoClocks:
 
 def read_two_clocks(
     s_source: Source,
-    q_source: Source,
+    q_source: Source | Witness,
     layout: Layout,
     *,
     how: str = "nearest",
@@ -56,7 +58,7 @@ def read_two_clocks(
     Parameters
     ----------
     s_source, q_source : path or list of paths
-        Files of s and of q.
+        Files of s and of q; q may have been read already, for many sources of s.
     layout : Layout
         Needs ``time``. The time column is never an input, so ``s="*"`` means all other columns.
         Context, group, id and label are read from the source that has them, first from s. Missing
@@ -76,11 +78,13 @@ def read_two_clocks(
     """
     if layout.time is None:
         raise InputError("two sources need a time column each; name it")
-    s_source, q_source = wide_source(s_source, layout), wide_source(q_source, layout)
+    s_source = wide_source(s_source, layout)
+    if not isinstance(q_source, Witness):
+        q_source = wide_source(q_source, layout)
     clock_s, clock_q = layout.time, time_q or layout.time
     names_s, names_q = _names(s_source), _names(q_source)
     check_columns(names_s, [clock_s], where=str(s_source))
-    check_columns(names_q, [clock_q], where=str(q_source))
+    check_columns(names_q, [clock_q], where=_where(q_source))
     context = None
     if layout.context is not None:
         context = chosen_columns(layout.context, list(dict.fromkeys([*names_s, *names_q])), what="context")
@@ -94,8 +98,8 @@ def read_two_clocks(
     of_s = [name for name in dict.fromkeys(describing) if name in names_s]
     of_q = [name for name in dict.fromkeys(describing) if name not in names_s]
     inputs_s = _inputs(layout.s, names_s, "s", {clock_s, *of_s}, str(s_source))
-    inputs_q = _inputs(layout.q, names_q, "q", {clock_q, *of_q}, str(q_source))
-    if find_files(s_source) == find_files(q_source):
+    inputs_q = _inputs(layout.q, names_q, "q", {clock_q, *of_q}, _where(q_source))
+    if find_files(s_source) == _files(q_source):
         refuse_overlap(inputs_s, inputs_q)
 
     side_s, rows_s, means_s = _one_side(s_source, inputs_s, of_s, clock_s, layout, _of_side(means, "s"))
@@ -128,8 +132,16 @@ def read_two_clocks(
     return TwoClocks(pairs, settled, alignment, rows[built.first], rows[built.last], used)
 
 
-def _names(source: Source) -> list[str]:
-    return column_names(find_files(source)[0])
+def _where(source: Source | Witness) -> str:
+    return ", ".join(map(str, source.files)) if isinstance(source, Witness) else str(source)
+
+
+def _files(source: Source | Witness) -> list[Path]:
+    return list(source.files) if isinstance(source, Witness) else find_files(source)
+
+
+def _names(source: Source | Witness) -> list[str]:
+    return list(source.names) if isinstance(source, Witness) else column_names(find_files(source)[0])
 
 
 def _inputs(patterns: Any, names: list[str], side: str, taken: set[str], where: str) -> list[str]:
@@ -148,7 +160,7 @@ def _of_side(means: Mapping[str, Any] | None, side: str) -> dict[str, Any] | Non
 
 
 def _one_side(
-    source: Source,
+    source: Source | Witness,
     inputs: list[str],
     describing: list[str],
     clock: str,
@@ -156,8 +168,13 @@ def _one_side(
     means: dict[str, Any] | None,
 ) -> tuple[dict[str, NDArray[Any]], IntArray, dict[str, Any]]:
     """The columns of one source without missing values, their source rows, and the means used."""
-    columns = read_columns(source, [*inputs, *describing, clock], categories=[*describing, clock])
-    columns[clock] = parse_time(columns[clock], unit=layout.time_unit, format=layout.time_format, name=clock)
+    if isinstance(source, Witness):
+        columns = source.columns(inputs, [*describing, clock])
+    else:
+        columns = read_columns(source, [*inputs, *describing, clock], categories=[*describing, clock])
+        columns[clock] = parse_time(
+            columns[clock], unit=layout.time_unit, format=layout.time_format, name=clock
+        )
     rule = "drop" if layout.missing == "drop" else "error"
     others, others_report = handle_missing(
         {name: columns[name] for name in [*describing, clock]}, rule, fillable=False

@@ -21,6 +21,7 @@ from typing import Any
 from coad.data.atomic import written_whole
 from coad.data.layout import Layout
 from coad.data.paths import find_files
+from coad.data.witness import Witness, read_witness
 from coad.exceptions import CoadError, FileError
 from coad.scale.cluster import as_completed, connected, shared_folder
 from coad.scale.split import sources_of
@@ -112,6 +113,7 @@ def fit_each(
                 if old and not (output / folder / "model.json").is_file():
                     shutil.rmtree(output / folder, ignore_errors=True)  # what is left of a model
                 todo.append((name, own, output / folder, key, job))
+        todo = _with_shared_witness(todo, job, Path(scratch))
         done = 0
         for result in _all(todo, cluster, processes, output):
             results[result["source"]] = result
@@ -122,6 +124,17 @@ def fit_each(
     table = _ranked(list(results.values()))
     _write(output, table)
     return EachReport(table, done)
+
+
+def _with_shared_witness(todo: list[Any], job: Job, scratch: Path) -> list[Any]:
+    """The same work, with the file of q read once for all of it: workers map its columns from the scratch folder."""
+    if len(todo) < 2 or not todo[0][1].two_clocks:
+        return todo
+    clock = (job.clocks and job.clocks.time_q) or job.layout.time
+    if clock is None:
+        return todo  # each says so in its own line
+    witness = read_witness(todo[0][1].q, job.layout, clock, scratch)
+    return [(name, replace(own, q=witness), *rest) for name, own, *rest in todo]
 
 
 def check_output(output: Path) -> None:
@@ -265,7 +278,7 @@ def _key(job: Job, source: Source) -> str:
     """What must be equal for a model to be kept: the settings, and the files as they are."""
     stamps = []
     for one in (source.files, source.s, source.q):
-        for path in [] if one is None else find_files(one):
+        for path in [] if one is None or isinstance(one, Witness) else find_files(one):
             stat = path.stat()
             stamps.append([str(path), stat.st_size, stat.st_mtime_ns])
     text = repr((replace(job, training=replace(job.training, verbose=False)), stamps))

@@ -23,6 +23,7 @@ from coad.workflows.recipe import Recipe
 if TYPE_CHECKING:
     from coad.core.assessment import RowScores
     from coad.data.pairs import Pairs
+    from coad.data.witness import Witness
     from coad.learned.estimator import CoAD
 
 __all__ = ["Part", "ScoredPart", "Scores", "Source", "iter_confidences", "score_files"]
@@ -40,7 +41,7 @@ class Source:
 
     files: PathLike | list[PathLike] | None = None
     s: PathLike | list[PathLike] | None = None
-    q: PathLike | list[PathLike] | None = None
+    q: PathLike | list[PathLike] | Witness | None = None
 
     @property
     def two_clocks(self) -> bool:
