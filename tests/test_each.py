@@ -202,7 +202,7 @@ def test_holm_is_never_below_the_p_value_and_keeps_the_order():
 
 @pytest.fixture
 def witnessed(tmp_path):
-    """Four stations with files of their own, and the file of a witness that all of them share."""
+    """Three stations with files of their own, and the file of a witness that all of them share."""
     rng = np.random.default_rng(5)
     events = rng.random(900) < 0.06
     times = np.arange(900.0)
@@ -210,12 +210,13 @@ def witnessed(tmp_path):
     regime = np.array(["low", "high"])[(np.arange(900) // 90) % 2]
     pq.write_table(pa.table({"t": times + 0.1, **witness, "regime": regime}), tmp_path / "witness.parquet")
     (tmp_path / "data").mkdir()
-    for name in "abcd":
+    for name in "abc":
         columns = {f"s{i}": rng.normal(size=900) + 5 * events for i in range(2)}
         pq.write_table(pa.table({"t": times, **columns}), tmp_path / "data" / f"{name}.parquet")
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_shared_witness_is_read_once_for_all_sources(witnessed, monkeypatch):
     import coad.data.witness as module
     from coad.data import Layout
@@ -237,14 +238,14 @@ def test_a_shared_witness_is_read_once_for_all_sources(witnessed, monkeypatch):
     layout = Layout(s=("s0", "s1"), q=("q0", "q1"), time="t", context=("regime",))
     job = each.Job(layout, Training(), Clocks("nearest", "1s"), lenses=("tails",))
     alone = {}
-    for name in "abcd":
+    for name in "abc":
         own = Source(s=witnessed / "data" / f"{name}.parquet", q=file)
         alone[name] = each._one((name, own, witnessed / f"alone-{name}", "", job))
     monkeypatch.setattr(module, "read_columns", counted)
     out = witnessed / "out"
     report = each.fit_each("folder", Source(s=witnessed / "data", q=file), out, job, processes=2)
     assert len(reads) == 1
-    assert {one["source"]: one["error"] for one in report.results} == dict.fromkeys("abcd", "")
+    assert {one["source"]: one["error"] for one in report.results} == dict.fromkeys("abc", "")
     for one in report.results:
         same = {"status", "rows", "findings", "flagged", "fbeta_hat", "p"}
         assert {name: one[name] for name in same} == {name: alone[one["source"]][name] for name in same}

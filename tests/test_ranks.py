@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -39,6 +40,36 @@ for name, strata, micro in (("plain", 1, None), ("context", 2, None), ("micro", 
     weights = torch.cat([one.detach().reshape(-1) for one in run.duo.state_dict().values()]).numpy()
     if alone or ranks.number == 1:
         np.savez(target.with_name(f"{target.name}-{name}.npz"), weights=weights, loss=[x["loss"] for x in run.history])
+if not alone:
+    torch.distributed.destroy_process_group()
+"""
+
+
+#: Starts in one stack, some of which stop earlier than others; stacks of one start; fewer starts than processes.
+STARTS = """
+import json, sys
+import torch
+from makers import event_rows
+from coad import CoAD, NetSpec
+from coad.learned.net_spec import Conv
+target, alone = sys.argv[1], len(sys.argv) > 2
+if not alone:
+    torch.distributed.init_process_group("gloo")
+found = {}
+for name, channels, more in (
+    ("stack", (), dict(n_starts=3, epochs=200, patience=2, preset="paper", lr=1e-2)),
+    ("stacks", (1,), dict(n_starts=6, epochs=3, net=NetSpec((Conv(4, 3),), (4,)))),
+    ("one", (), dict(n_starts=1, epochs=5, ensemble=True)),
+):
+    s, q, _ = event_rows(300, (*channels, 6), rate=0.1, shift=(4, 4))
+    det = CoAD(random_state=0, distributed=False if alone else "starts", precision="float32",
+               memory_format="default", **more).fit(s, q)
+    p_s, p_q = det.confidences(s, q)
+    found[name] = dict(p_s=p_s.tolist(), p_q=p_q.tolist(), starts=[vars(one) for one in det.starts_], alpha=det.alpha_,
+                       loss=[[one["loss"] for one in history] for history in det.history_.values()],
+                       p_value=det.p_value_, together=det.plan_["together"])
+if alone or torch.distributed.get_rank() == 1:
+    open(target, "w").write(json.dumps(found))
 if not alone:
     torch.distributed.destroy_process_group()
 """
@@ -106,6 +137,43 @@ def test_torchrun_fits_one_model_and_reports_once(tmp_path):
         check=True,
     )
     assert alone.stdout.replace("alone", "model").splitlines()[:4] == first.splitlines()[:4]
+
+
+@pytest.mark.slow
+def test_starts_on_two_processes_end_as_on_one(tmp_path):
+    # A cache of its own, so that both arrange the work in the same way, which is measured.
+    here = {"PYTHONPATH": os.path.dirname(__file__), "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path)}
+    one = [sys.executable, "-c", STARTS, str(tmp_path / "one"), "alone"]
+    subprocess.run(one, env={**os.environ, **here}, check=True, timeout=240)
+    two([sys.executable, "-c", STARTS, str(tmp_path / "two")], **here)
+    alone, both = (json.loads((tmp_path / name).read_text()) for name in ("one", "two"))
+    assert alone["stack"]["together"] == 3
+    assert alone["stacks"]["together"] <= 4, "of six: at least two stacks"
+    assert len(alone["stack"]["loss"][0]) < 200, "the stack stops when none of its starts improves"
+    for name, expected in alone.items():
+        for what in ("p_s", "p_q", "loss", "alpha", "p_value"):
+            np.testing.assert_allclose(
+                both[name][what], expected[what], atol=1e-9, rtol=0, err_msg=name + what
+            )
+        assert both[name]["starts"] == expected["starts"]
+
+
+def test_every_start_is_trained_by_one_process():
+    for count in (2, 3, 5):
+        for stacks in ([[1, 2, 3, 4]], [[1], [2], [3], [4]], [[1, 2], [3, 4]]):
+            taken = [Ranks(number, count, "starts").parts(stacks) for number in range(count)]
+            seeds = [seed for parts in taken for _, part in parts for seed in part]
+            assert sorted(seeds) == [1, 2, 3, 4]
+
+
+def test_what_is_spread_is_checked(run_coad, tmp_path):
+    from coad import CoAD
+
+    s, q, _ = event_rows(100, (2,))
+    with pytest.raises(InputError, match="'rows' or 'starts', not 'seeds'"):
+        CoAD(distributed="seeds", random_state=0).fit(s, q)
+    ran = run_coad("fit", "a.csv", "--s", "a", "--q", "b", "--out", tmp_path / "m", "--spread", "starts")
+    assert (ran.code, "torchrun" in ran.err, len(ran.err.splitlines())) == (2, True, 1)
 
 
 def test_the_ranks_take_every_row_once():

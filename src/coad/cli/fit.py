@@ -16,6 +16,7 @@ from coad.cli._inputs import InputOptions, with_input_options
 from coad.cli._options import BackgroundChoice, BackgroundOption, ClusterOption
 from coad.cli._print import out
 from coad.core.verdict import NO_COINCIDENCE
+from coad.exceptions import InputError
 
 if TYPE_CHECKING:
     from coad.workflows.fitting import FitReport
@@ -28,6 +29,13 @@ class Split(StrEnum):
     random = "random"
     group = "group"
     time = "time"
+
+
+class Spread(StrEnum):
+    """What several processes of torchrun share."""
+
+    rows = "rows"
+    starts = "starts"
 
 
 @with_input_options
@@ -53,6 +61,12 @@ def fit(
         ),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Default: from the number of rows.")] = None,
+    spread: Annotated[
+        Spread | None,
+        typer.Option(
+            help="Under torchrun, what processes share: the rows of each batch (default), or starts."
+        ),
+    ] = None,
     each: EachOption = None,
     processes: ProcessesOption = None,
     cluster: ClusterOption = None,
@@ -89,10 +103,18 @@ def fit(
             return
         without_each(cluster, processes)
         rank = stack.enter_context(process_group())
+        if spread is not None and rank is None:
+            raise InputError(
+                f"--spread {spread} needs several processes: torchrun --nproc-per-node 2 -m coad fit …"
+            )
         stack.enter_context(notes())
         source, layout, clocks = inputs.resolve()
         report = fit_files(
-            source, layout, inputs.output, clocks=clocks, training=replace(training, rank=rank)
+            source,
+            layout,
+            inputs.output,
+            clocks=clocks,
+            training=replace(training, rank=rank, spread=(spread or Spread.rows).value),
         )
     if not rank:
         _show(report, inputs.output)

@@ -17,6 +17,7 @@ from coad.learned.detector import DetectorMixin
 from coad.learned.fitting import fit_model
 from coad.learned.objective import Preset
 from coad.learned.training.progress import Progress
+from coad.learned.training.ranks import Distribution
 from coad.learned.training.settings import Augment, Schedule
 from coad.learned.training.split import Split
 
@@ -81,9 +82,9 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         A folder from which an interrupted ``fit`` resumes, and how often it is written.
     context : CoincidenceModes, optional
         Its regimes become the context of every row; fitted first if it is not.
-    distributed : bool
-        Train on all processes of torch's process group: each takes a part of every batch, and all end with the same
-        model. ``fit`` is called in each, with the same rows and settings.
+    distributed : bool, "rows" or "starts"
+        Train on all processes of torch's process group: each takes a part of every batch (True or "rows"), or some of
+        the starts, and all end with the same model. ``fit`` is called in each, with the same rows and settings.
     verbose : bool
         Show a progress bar.
     random_state : int or Generator, optional
@@ -140,7 +141,7 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         checkpoint: str | Path | None = None,
         checkpoint_seconds: float = 10.0,
         context: Any = None,
-        distributed: bool = False,
+        distributed: Distribution = False,
         verbose: bool = False,
         random_state: int | np.random.Generator | None = None,
     ) -> None:

@@ -54,6 +54,8 @@ class Training:
     not_context: tuple[str, ...] = ()
     #: The number of this process if several train the model together; the first one saves it.
     rank: int | None = None
+    #: What is spread over these processes.
+    spread: Literal["rows", "starts"] = "rows"
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def fit_files(
             split=how,
             ordered=training.ordered,
             random_state=training.random_state,
-            distributed=training.rank is not None,
+            distributed=training.rank is not None and training.spread,
             verbose=training.verbose,
         )
         model.fit(pairs.with_group(group))

@@ -54,17 +54,24 @@ def train_starts(
 ) -> Run:
     """Train one start per seed; ``plan.together`` of them are stacked and share every operation.
 
-    Several processes train the stacks one after the other, each with a part of every batch.
+    Several processes train the stacks one after the other, each with a part of every batch; or each takes some of the
+    stacks, or a part of each where there are fewer stacks than processes.
     """
     plan = choose_plan(blueprints, len(seeds), len(settings.beta), train, forced)
     if ranks.count > 1:
-        plan = Plan(**ranks.agreed(replace(plan, workers=1).to_dict()))
+        plan = Plan(**ranks.agreed((plan if ranks.of_starts else replace(plan, workers=1)).to_dict()))
     log.info("training %d starts: %s", len(seeds), plan)
     stacks = [list(seeds[i : i + plan.together]) for i in range(0, len(seeds), plan.together)]
+    cut = (
+        ranks.of_starts and len(stacks) < ranks.count
+    )  # then one stack after the other, on which all peers agree
+    parts = ranks.parts(stacks) if ranks.of_starts else list(enumerate(stacks))
     before = torch.get_num_threads()
 
-    def one(number: int) -> Trainer:
-        stack = stacks[number]
+    def one(stack: list[int]) -> Trainer | None:
+        if not stack:
+            _idle(ranks)
+            return None
         duo = build_duo(blueprints, stack, settings, plan)
         trainer = Trainer(
             duo,
@@ -79,7 +86,8 @@ def train_starts(
             else checkpoint / f"seeds-{stack[0]}-{stack[-1]}.safetensors",
             checkpoint_seconds=checkpoint_seconds,
             identity={**identity, "plan": plan.to_dict()},
-            ranks=ranks,
+            ranks=ALONE if ranks.of_starts else ranks,
+            peers=ranks if cut else ALONE,
         )
         last = 0
 
@@ -94,19 +102,56 @@ def train_starts(
 
     torch.set_num_threads(plan.threads)
     try:
-        with Progress("training", settings.epochs * len(seeds), verbose=verbose) as bar:
-            if plan.workers == 1:
-                trainers = [one(i) for i in range(len(stacks))]
+        steps = settings.epochs * sum(len(part) for _, part in parts)
+        with Progress("training", steps, verbose=verbose) as bar:
+            if plan.workers == 1 or cut:
+                trainers = [one(part) for _, part in parts]
             else:
                 with ThreadPoolExecutor(
                     plan.workers, initializer=torch.set_num_threads, initargs=(plan.threads,)
                 ) as pool:
-                    trainers = list(pool.map(one, range(len(stacks))))
+                    trainers = list(pool.map(one, [part for _, part in parts]))
     finally:
         torch.set_num_threads(before)
-    snapshots = [snapshot for trainer in trainers for snapshot in trainer.snapshots()]
-    histories = {seed: _of_member(t.history, k) for t in trainers for k, seed in enumerate(t.seeds)}
-    return Run(snapshots, histories, plan)
+    done = [trainer for trainer in trainers if trainer is not None]
+    snapshots = [snapshot for trainer in done for snapshot in trainer.snapshots()]
+    histories = {seed: _of_member(t.history, k) for t in done for k, seed in enumerate(t.seeds)}
+    run = Run(snapshots, histories, plan)
+    return _joined(run, seeds, stacks, ranks) if ranks.of_starts else run
+
+
+def _idle(ranks: Ranks) -> None:
+    """Wait until the others have stopped after the same epoch: there are more processes than starts."""
+    epoch, all_there = 0, False
+    while not all_there:
+        epoch, all_there = ranks.furthest(epoch)
+
+
+def _joined(run: Run, seeds: Sequence[int], stacks: Sequence[Sequence[int]], ranks: Ranks) -> Run:
+    """The starts of all processes, in the order that they have in one."""
+    own = {
+        "snapshots": [{**vars(one), "weights": list(one.weights)} for one in run.snapshots],
+        "histories": [[seed, history] for seed, history in run.histories.items()],
+    }
+    snapshots: list[Snapshot] = []
+    histories: dict[int, list[dict[str, Any]]] = {}
+    for value, tensors in ranks.shared(own, [w for one in run.snapshots for w in one.weights.values()]):
+        content = iter(tensors)
+        for facts in value["snapshots"]:
+            weights = {name: next(content) for name in facts["weights"]}
+            maxima = tuple(facts["null_maxima"])
+            snapshots.append(Snapshot(**{**facts, "weights": weights, "null_maxima": maxima}))
+        histories |= dict(value["histories"])
+    # The loss of an epoch is that of the stack: the sum over its parts, each of which is the same for all its starts.
+    for stack in stacks if len(stacks) < ranks.count else []:
+        firsts = [stack[Ranks(i, ranks.count).own(len(stack))][:1] for i in range(ranks.count)]
+        for entries in zip(*(histories[seed] for seed in stack), strict=True):
+            of_seed = dict(zip(stack, entries, strict=True))
+            loss = sum(of_seed[seed]["loss"] for first in firsts for seed in first)
+            for entry in entries:
+                entry["loss"] = loss
+    snapshots.sort(key=lambda one: seeds.index(one.seed))
+    return Run(snapshots, {seed: histories[seed] for seed in seeds}, run.plan)
 
 
 def build_duo(

@@ -68,6 +68,8 @@ class Trainer:
         The file to resume from, how often it is written, and what must be equal to resume.
     ranks
         The processes that share every batch; the first one writes the checkpoints.
+    peers
+        The processes that train other members of this stack: all stop after the same epoch.
     """
 
     def __init__(
@@ -84,12 +86,13 @@ class Trainer:
         checkpoint_seconds: float = 10.0,
         identity: dict[str, Any] | None = None,
         ranks: Ranks = ALONE,
+        peers: Ranks = ALONE,
     ) -> None:
         if settings.alpha is None and not math.isinf(settings.beta[-1]):
             raise InputError("alpha is estimated by a head with beta = inf, which must come last")
         self.duo, self.seeds, self.settings = duo, list(seeds), settings
         self.train_rows, self.validation = train, validation
-        self.augment, self.bfloat16, self.ranks = augment, bfloat16, ranks
+        self.augment, self.bfloat16, self.ranks, self.peers = augment, bfloat16, ranks, peers
         self.checkpoint, self.checkpoint_seconds = checkpoint, checkpoint_seconds
         self.identity = plain({"settings": asdict(settings), "seeds": self.seeds, **(identity or {})})
         self.objective = CoincidenceLoss(
@@ -132,7 +135,16 @@ class Trainer:
         """Train to the end, from the checkpoint if there is one."""
         self._resume()
         self.ranks.wait()  # or the first one might write while another still reads
-        while self.epoch < self.settings.epochs and not self._all_stopped():
+        goal, all_there = 0, False
+        while not all_there:
+            self._train_to(goal, on_epoch)
+            goal, all_there = self.peers.furthest(self.epoch)
+        self._save(force=True)
+        return self.snapshots()
+
+    def _train_to(self, goal: int, on_epoch: Callable[[Trainer], None] | None) -> None:
+        """Train to an epoch, and on until no member has improved for a while."""
+        while self.epoch < self.settings.epochs and (self.epoch < goal or not self._all_stopped()):
             loss = self._one_epoch()
             self.epoch += 1
             if self.duo.head_s.enabled and self._time_to_orient():
@@ -143,8 +155,6 @@ class Trainer:
             self._save(force=False)
             if on_epoch is not None:
                 on_epoch(self)
-        self._save(force=True)
-        return self.snapshots()
 
     def snapshots(self) -> list[Snapshot]:
         """The best epoch so far of each member for each β."""
