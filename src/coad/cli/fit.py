@@ -38,6 +38,14 @@ class Spread(StrEnum):
     starts = "starts"
 
 
+class Device(StrEnum):
+    """Where networks are trained."""
+
+    cpu = "cpu"
+    cuda = "cuda"
+    auto = "auto"
+
+
 @with_input_options
 def fit(
     inputs: InputOptions,
@@ -67,6 +75,9 @@ def fit(
             help="Under torchrun, what processes share: the rows of each batch (default), or starts."
         ),
     ] = None,
+    device: Annotated[
+        Device, typer.Option(help="Where networks are trained; auto: a GPU if there is one (untried).")
+    ] = Device.cpu,
     each: EachOption = None,
     processes: ProcessesOption = None,
     cluster: ClusterOption = None,
@@ -93,6 +104,7 @@ def fit(
             out_of_core=inputs.out_of_core.value,
             ensemble=ensemble,
             background=background.value,
+            device=device.value,
             not_context=tuple(not_context.split(",")) if not_context else (),
             verbose=on_terminal(),
         )

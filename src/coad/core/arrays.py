@@ -52,7 +52,8 @@ def mean(total: Any, n: Any) -> Any:
 
 def like(value: Any, numbers: Sequence[float]) -> Any:
     kind = library(value)
-    return kind.asarray(numbers, dtype=kind.float64)
+    where = {"device": value.device} if is_torch(value) else {}
+    return kind.asarray(numbers, dtype=kind.float64, **where)
 
 
 def ratio(a: Any, b: Any) -> Any:

@@ -16,6 +16,7 @@ from coad.learned import dismissal, saving
 from coad.learned.detector import DetectorMixin
 from coad.learned.fitting import fit_model
 from coad.learned.objective import Preset
+from coad.learned.training.device import Device
 from coad.learned.training.progress import Progress
 from coad.learned.training.ranks import Distribution
 from coad.learned.training.settings import Augment, Schedule
@@ -71,6 +72,9 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         Rows that are in memory at once; the gradient is still that of the whole batch.
     precision, memory_format : {"auto", "float32", "bfloat16"}, {"auto", "default", "channels_last"}
         "auto" measures which is fastest on this machine.
+    device : {"cpu", "cuda", "auto"}
+        Where the networks are trained; "auto" takes a GPU if torch sees one. Never run on a GPU, so not the default.
+        Saving, loading and scoring are the same for all, and scoring is done on the processor.
     significance : float
         The permutation p-value up to which a coincidence counts as found.
     background : {"independent", "auto", "correlated"}
@@ -136,6 +140,7 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         micro_batch: int | None = None,
         precision: Literal["auto", "float32", "bfloat16"] = "auto",
         memory_format: Literal["auto", "default", "channels_last"] = "auto",
+        device: Device = "cpu",
         significance: float = 0.01,
         background: BackgroundKind = "independent",
         checkpoint: str | Path | None = None,
@@ -169,6 +174,7 @@ class CoAD(DetectorMixin, BaseEstimator):  # type: ignore[misc]
         self.micro_batch = micro_batch
         self.precision = precision
         self.memory_format = memory_format
+        self.device = device
         self.significance = significance
         self.background = background
         self.checkpoint = checkpoint

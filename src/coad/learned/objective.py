@@ -103,8 +103,11 @@ class CoincidenceLoss(nn.Module):
         value = torch.as_tensor(alpha, dtype=torch.float64)
         for rate in value.flatten().tolist():
             check_rate(rate)
-        self.alpha = value
-        self.ceiling = value if ceiling is None else torch.as_tensor(ceiling, dtype=torch.float64)
+        where = self.alpha.device
+        self.alpha = value.to(where)
+        self.ceiling = (
+            self.alpha if ceiling is None else torch.as_tensor(ceiling, dtype=torch.float64).to(where)
+        )
 
     def forward(
         self, logit_s: Tensor, logit_q: Tensor, context: Any = None, gate: Gate | None = None
@@ -294,7 +297,7 @@ def sum_moments(p_s: Tensor, p_q: Tensor, context: Any = None) -> Moments:
         raise InputError(f"context has shape {tuple(labels.shape)}, but there are {p_s.shape[1]:,} rows")
     strata, code = torch.unique(labels, return_inverse=True)
     member = torch.nn.functional.one_hot(code, len(strata)).double()
-    one = torch.ones(1, p_s.shape[1], 1, dtype=torch.float64)
+    one = torch.ones(1, p_s.shape[1], 1, dtype=torch.float64, device=p_s.device)
     n, sum_s, sum_q, sum_sq = (torch.einsum("knh,nc->khc", x, member) for x in (one, p_s, p_q, p_s * p_q))
     return Moments(n, sum_s, sum_q, sum_sq, tuple(strata.tolist()))
 

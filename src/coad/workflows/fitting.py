@@ -56,6 +56,7 @@ class Training:
     rank: int | None = None
     #: What is spread over these processes.
     spread: Literal["rows", "starts"] = "rows"
+    device: Literal["auto", "cpu", "cuda"] = "cpu"
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ def fit_files(
             split=how,
             ordered=training.ordered,
             random_state=training.random_state,
+            device=training.device,
             distributed=training.rank is not None and training.spread,
             verbose=training.verbose,
         )

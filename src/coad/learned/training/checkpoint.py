@@ -23,7 +23,7 @@ __all__ = ["difference", "plain", "read_state", "write_state"]
 
 def write_state(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
     """Write tensors and JSON-able ``facts`` as one file, atomically."""
-    solid = {name: value.detach().contiguous() for name, value in tensors.items()}
+    solid = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     write_durably(path, save(solid, metadata={"facts": json.dumps(facts)}))
 
 

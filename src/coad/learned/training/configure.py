@@ -15,6 +15,7 @@ from coad.core.validation import check_alpha, check_betas, check_significance
 from coad.exceptions import CoadWarning, InputError
 from coad.learned.net_spec import Layout, NetSpec, default_spec, preset
 from coad.learned.objective import Preset
+from coad.learned.training.device import device_of
 from coad.learned.training.model import Blueprint, as_source
 from coad.learned.training.settings import Schedule, Settings
 from coad.learned.training.split import Split
@@ -73,6 +74,7 @@ def check_settings(model: CoAD) -> tuple[float, ...]:
         raise InputError(f"beta must ascend without repeats; {model.beta!r} does not")
     check_alpha(model.alpha)
     check_significance(model.significance)
+    device_of(model.device)
     for name, allowed in _CHOICES.items():
         if getattr(model, name) not in allowed:
             words = ", ".join(repr(one) for one in allowed if one is not None)

@@ -17,6 +17,7 @@ from coad._typing import FloatArray
 from coad.learned.nets import LoopedNet, NormalisedHead, StackedNet, member_slice
 from coad.learned.objective import CoincidenceLoss, Gate, gated
 from coad.learned.scaling import Scaler
+from coad.learned.training.device import placed
 
 __all__ = ["SHIFTS", "Duo", "Rows", "StoredRows", "confidences", "fingerprint", "orient", "settle"]
 
@@ -42,6 +43,11 @@ class Duo(nn.Module):
     @property
     def members(self) -> int:
         return self.net_s.members
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.head_s.mean.device
 
     def forward(self, s: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
         return self.head_s(self.net_s(s)), self.head_q(self.net_q(q))
@@ -73,11 +79,15 @@ class Rows:
         rows = torch.from_numpy(index)
         return self.s[rows], self.q[rows]
 
-    def conditions(self, index: NDArray[np.int64] | slice) -> tuple[Tensor | None, Gate | None]:
-        """The context and the gate of some rows."""
+    def conditions(
+        self, index: NDArray[np.int64] | slice, device: torch.device
+    ) -> tuple[Tensor | None, Gate | None]:
+        """The context and the gate of some rows, on a device."""
         rows = index if isinstance(index, slice) else torch.from_numpy(index)
-        context = None if self.context is None else self.context[rows]
-        return context, None if self.gate is None else (self.gate[0][rows], self.gate[1][rows])
+        context = None if self.context is None else placed(self.context[rows], device)
+        if self.gate is None:
+            return context, None
+        return context, (placed(self.gate[0][rows], device), placed(self.gate[1][rows], device))
 
     def blocks(self, size: int = 1024, limit: int | None = None) -> Iterator[tuple[Tensor, Tensor]]:
         """All rows in order (or the first ``limit``), a block at a time."""
@@ -126,10 +136,10 @@ class StoredRows(Rows):
 
 @torch.no_grad()
 def confidences(duo: Duo, rows: Rows, chunk: int = 1024) -> tuple[Tensor, Tensor]:
-    """p_s and p_q of all rows, times the gates, (members, n, heads), float64."""
+    """p_s and p_q of all rows, times the gates, (members, n, heads), float64, on the processor."""
     duo.eval()
-    blocks = [duo(s, q) for s, q in rows.blocks(chunk)]
-    logit_s, logit_q = (torch.cat([block[i] for block in blocks], dim=1).double() for i in (0, 1))
+    blocks = [duo(placed(s, duo.device), placed(q, duo.device)) for s, q in rows.blocks(chunk)]
+    logit_s, logit_q = (torch.cat([block[i] for block in blocks], dim=1).double().cpu() for i in (0, 1))
     return gated(logit_s.sigmoid(), logit_q.sigmoid(), rows.gate)
 
 
@@ -137,7 +147,10 @@ def confidences(duo: Duo, rows: Rows, chunk: int = 1024) -> tuple[Tensor, Tensor
 def settle(duo: Duo, rows: Rows, limit: int) -> list[Tensor]:
     """Set the mean and variance of the heads to those of the first rows; returns the logits before the heads."""
     duo.eval()
-    blocks = [(duo.net_s(s), duo.net_q(q)) for s, q in rows.blocks(limit=limit)]
+    blocks = [
+        (duo.net_s(placed(s, duo.device)), duo.net_q(placed(q, duo.device)))
+        for s, q in rows.blocks(limit=limit)
+    ]
     z = [torch.cat([block[i] for block in blocks], dim=1) for i in (0, 1)]
     for head, values in zip((duo.head_s, duo.head_q), z, strict=True):
         var, mean = torch.var_mean(values, dim=1, keepdim=True, correction=0)
@@ -164,7 +177,7 @@ def orient(
     are marked.
     """
     z = settle(duo, rows, limit)
-    conditions = rows.conditions(slice(limit))
+    conditions = rows.conditions(slice(limit), duo.device)
     heads = (duo.head_s, duo.head_q)
     options = [
         (sign_s, sign_q, shift)

@@ -16,6 +16,7 @@ from coad.core.assessment import plausible_rate
 from coad.core.rule import NEVER, Rule
 from coad.core.verdict import NO_COINCIDENCE, status_of
 from coad.learned.training.configure import forced_plan
+from coad.learned.training.device import device_of
 from coad.learned.training.duo import Rows, fingerprint
 from coad.learned.training.model import Blueprint, Fitted, Scorer, StartReport, fold
 from coad.learned.training.null import chance_of
@@ -62,6 +63,7 @@ def train_heads(
         "forced": forced_plan(model),
         "checkpoint_seconds": model.checkpoint_seconds,
         "identity": {"data": fingerprint(train, held), "nets": [b.to_dict() for b in blueprints]},
+        "device": device_of(model.device),
         "ranks": (ranks := process_ranks(model.distributed)),
         "verbose": model.verbose and ranks.number == 0,
     }

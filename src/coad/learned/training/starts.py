@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from coad.core.metric import fbeta_of
+from coad.learned.training.device import PROCESSOR
 from coad.learned.training.duo import Duo, Rows
 from coad.learned.training.model import Blueprint, StartReport
 from coad.learned.training.plan import Plan, choose_plan
@@ -51,13 +52,14 @@ def train_starts(
     identity: dict[str, Any],
     verbose: bool,
     ranks: Ranks = ALONE,
+    device: torch.device = PROCESSOR,
 ) -> Run:
     """Train one start per seed; ``plan.together`` of them are stacked and share every operation.
 
     Several processes train the stacks one after the other, each with a part of every batch; or each takes some of the
     stacks, or a part of each where there are fewer stacks than processes.
     """
-    plan = choose_plan(blueprints, len(seeds), len(settings.beta), train, forced)
+    plan = choose_plan(blueprints, len(seeds), len(settings.beta), train, forced, device)
     if ranks.count > 1:
         plan = Plan(**ranks.agreed((plan if ranks.of_starts else replace(plan, workers=1)).to_dict()))
     log.info("training %d starts: %s", len(seeds), plan)
@@ -72,7 +74,7 @@ def train_starts(
         if not stack:
             _idle(ranks)
             return None
-        duo = build_duo(blueprints, stack, settings, plan)
+        duo = build_duo(blueprints, stack, settings, plan).to(device)
         trainer = Trainer(
             duo,
             stack,

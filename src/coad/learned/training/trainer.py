@@ -27,6 +27,7 @@ from coad.learned.nets import LoopedNet, StackedNet
 from coad.learned.objective import CoincidenceLoss, Gate, sum_moments
 from coad.learned.training.adam import Adam, Group
 from coad.learned.training.checkpoint import difference, plain, read_state, write_state
+from coad.learned.training.device import half, placed
 from coad.learned.training.duo import SHIFTS, Duo, Rows, confidences, orient, settle
 from coad.learned.training.null import NullMaximum
 from coad.learned.training.ranks import ALONE, Ranks
@@ -54,7 +55,7 @@ class Trainer:
     Parameters
     ----------
     duo
-        Both networks with their heads.
+        Both networks with their heads, on the device where they are trained.
     seeds
         The seed of each member.
     settings
@@ -104,7 +105,7 @@ class Trainer:
             # An estimated α is a lower bound and must not cap TP.
             cap=settings.preset == "robust" and settings.alpha is not None,
             margin=settings.margin / math.sqrt(len(train)),
-        )
+        ).to(duo.device)
         trained = {name: p for name, p in duo.named_parameters() if p.requires_grad}
         heads = [p for name, p in trained.items() if name.startswith("head_")]
         rest = [p for name, p in trained.items() if not name.startswith("head_")]
@@ -174,7 +175,7 @@ class Trainer:
                         },
                         null_maxima=tuple(self.null.maxima[:, k, h].tolist()),
                         alpha=float(self.alpha[k]),
-                        weights={name: value.clone() for name, value in part.items()},
+                        weights={name: value.to("cpu", copy=True) for name, value in part.items()},
                     )
                 )
         return found
@@ -186,7 +187,8 @@ class Trainer:
         order = rng.permutation(len(self.train_rows))[: self.settings.epoch_size]
         noise = torch.Generator().manual_seed(int(rng.integers(2**62)))
         losses = []
-        with torch.random.fork_rng(devices=[], enabled=isinstance(self.duo.net_s, LoopedNet)):
+        gpus = [self.duo.device] if self.duo.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=gpus, enabled=isinstance(self.duo.net_s, LoopedNet)):
             if isinstance(self.duo.net_s, LoopedNet):  # dropout draws from the global generator
                 torch.manual_seed(int(rng.integers(2**62)))
             batches = max(1, round(len(order) / self.settings.batch_size))
@@ -195,15 +197,18 @@ class Trainer:
             for number, index in enumerate(np.array_split(order, batches)):
                 self._set_schedule((self.epoch + number / batches) / self.settings.epochs)
                 s, q = self.train_rows.take(index)
-                conditions = self.train_rows.conditions(index)
+                conditions = self.train_rows.conditions(index, self.duo.device)
                 if self.augment is not None:
                     s, q = self.augment(s, q, noise)
                 if self.settings.jitter > 0:
                     s, q = (x + self.settings.jitter * torch.randn(x.shape, generator=noise) for x in (s, q))
+                s, q = placed(s, self.duo.device), placed(q, self.duo.device)
                 losses.append(self._step(s, q, *conditions))
-        return float(np.mean(losses))
+        return float(
+            np.mean([float(one) for one in losses])
+        )  # not in the loop, where a GPU would be waited for
 
-    def _step(self, s: Tensor, q: Tensor, context: Tensor | None, gate: Gate | None = None) -> float:
+    def _step(self, s: Tensor, q: Tensor, context: Tensor | None, gate: Gate | None = None) -> Tensor:
         self.optimizer.zero_grad()
         micro = self.settings.micro_batch or len(s)
         if micro < len(s) or self.ranks.count > 1:
@@ -212,7 +217,7 @@ class Trainer:
             loss = self.objective(*self._forward(s, q), context, gate)
             loss.backward()
         self.optimizer.step()
-        return float(loss.detach())
+        return loss.detach()
 
     def _in_two_passes(
         self, s: Tensor, q: Tensor, context: Tensor | None, gate: Gate | None, micro: int
@@ -251,7 +256,7 @@ class Trainer:
 
     def _logits(self, net: StackedNet | LoopedNet, x: Tensor) -> Tensor:
         """What a network gives before its head."""
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bfloat16):
+        with half(self.duo.device, self.bfloat16):
             z: Tensor = net(x)
         return z.float() if self.bfloat16 else z
 
@@ -354,17 +359,10 @@ class Trainer:
         arrays = {"recall": self.recall, "smooth": self.smooth, "alpha": self.alpha, **self._best_arrays()}
         tensors |= {f"array.{k}": torch.from_numpy(v) for k, v in arrays.items()}
         try:
-            write_state(
-                self.checkpoint,
-                tensors,
-                {"identity": self.identity, "epoch": self.epoch, "history": self.history},
-            )
+            facts = {"identity": self.identity, "epoch": self.epoch, "history": self.history}
+            write_state(self.checkpoint, tensors, facts)
         except FileError as error:
-            warnings.warn(
-                f"{error}; training continues, but without checkpoints",
-                CoadWarning,
-                stacklevel=2,
-            )
+            warnings.warn(f"{error}; training continues, but without checkpoints", CoadWarning, stacklevel=2)
             self.checkpoint = None
         self._last_write = time.monotonic()
 
