@@ -123,8 +123,12 @@ class PairSearch:
         naive: bool = False,
         kinds: IntArray | None = None,
         correlation: float = 0.0,
+        exact: bool = True,
     ) -> Optimum:
-        """The pair with the highest F̂β, exactly; ``correlation`` is that of the background."""
+        """The pair with the highest F̂β; ``correlation`` is that of the background.
+
+        Without ``exact``, of the pairs of a grid, in a fifth of the time.
+        """
         kinds = stratum_kinds(self.sizes, self.has_singles) if kinds is None else kinds
         rule = search_rule(self.sizes, kinds, beta=beta, alpha=alpha, naive=naive, correlation=correlation)
         rows = (
@@ -145,14 +149,14 @@ class PairSearch:
             edges_s, edges_q = grid_edges(low_s, high_s, steps), grid_edges(low_q, high_q, steps)
             grid = grid_counts(*rows, len(self.sizes), edges_s, edges_q)
             boxes, bounds = surviving_boxes(edges_s, edges_q, *grid, *rule, best)
-            if len(boxes) == 0:
+            if len(boxes) == 0 or not exact:
                 break
             before = (high_s - low_s) * (high_q - low_q)
             low_s, high_s = int(edges_s[boxes[:, 0].min()]), int(edges_s[boxes[:, 0].max() + 1])
             low_q, high_q = int(edges_q[boxes[:, 1].min()]), int(edges_q[boxes[:, 1].max() + 1])
             if len(boxes) < _FEW_BOXES or (high_s - low_s) * (high_q - low_q) > before / 4:
                 break
-        if len(boxes):
+        if len(boxes) and exact:
             order = np.lexsort((-bounds[:, 1], -bounds[:, 0]))
             refine(*rows, edges_s, edges_q, *grid, boxes[order], bounds[order], *rule, best)
         return Optimum(int(best[2]), int(best[3]), int(best[1]), float(best[0]))

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numba
 import numpy as np
@@ -159,6 +160,7 @@ class Nodes:
         np.cumsum(self.joint, axis=1, out=self.joint)
         self.s = Side(table.edges_s, table.range_s, table.counts.sum(1), limit)
         self.q = Side(table.edges_q, table.range_q, table.counts.sum(0), limit)
+        self._best: dict[tuple[Any, ...], FloatArray] = {}
 
     @property
     def usable(self) -> BoolArray:
@@ -167,9 +169,16 @@ class Nodes:
 
     def best(self, rule: Rule, best: FloatArray) -> bool:
         """Note the best pair of edges in ``best`` (F̂, J, node of s, node of q), and whether it is a better one."""
-        return bool(
-            _best_node(self.joint, self.s.flagged, self.q.flagged, self.s.last, self.q.last, *rule, best)
-        )
+        _, _, naive, lift, *weights = rule  # the strata are always those of the table
+        key = naive, lift.tobytes(), *weights
+        if key not in self._best:
+            own = self._best[key] = np.array([-np.inf, 0.0, 0.0, 0.0])
+            _best_node(self.joint, self.s.flagged, self.q.flagged, self.s.last, self.q.last, *rule, own)
+        own = self._best[key]
+        if (own[0], own[1]) <= (best[0], best[1]):
+            return False
+        best[:] = own
+        return True
 
     def value(self, node_s: int, node_q: int, rule: Rule) -> tuple[float, float]:
         """F̂ and J at a pair of edges."""
@@ -295,14 +304,11 @@ def _count(s, q, stratum, edges_s, edges_q, counts, range_s, range_q):  # type: 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _best_node(joint, flagged_s, flagged_q, last_s, last_q, sizes, kinds, naive, lift, u, k, best):  # type: ignore[no-untyped-def]
-    better = False
     for p in range(1, last_s + 1):
         for t in range(1, last_q + 1):
             value, rows = evaluate(joint, p, t, flagged_s, flagged_q, sizes, kinds, naive, lift, u, k)
             if value > best[0] or (value == best[0] and rows > best[1]):
                 best[0], best[1], best[2], best[3] = value, rows, p, t
-                better = True
-    return better
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

@@ -103,16 +103,18 @@ class StreamSearch:
         self._collected_after = 0  # passes
 
     def _near(self, known: Sketch) -> tuple[list[float], list[float]]:
-        """The thresholds that are best for the sample."""
+        """Thresholds close to the best ones of the sample: those of a grid, whose steps are less than a sample tells."""
         code = known.sample.code if len(known.sizes) > 1 else None
         if code is not None:
             code = np.unique(code, return_inverse=True)[1]
         search = PairSearch(known.sample.s, known.sample.q, code)
-        richest = search.maximise(beta=math.inf, alpha=1.0, correlation=self.correlation)
+        richest = search.maximise(beta=math.inf, alpha=1.0, correlation=self.correlation, exact=False)
         found = [richest]
         rate = richest.fbeta_hat if self.alpha is None else self.alpha
         if math.isfinite(self.beta) and rate > 0:
-            found.append(search.maximise(beta=self.beta, alpha=rate, correlation=self.correlation))
+            found.append(
+                search.maximise(beta=self.beta, alpha=rate, correlation=self.correlation, exact=False)
+            )
         found = [one for one in found if one.joint]
         return (
             [float(search.s.thresholds[one.groups_s - 1]) for one in found],
