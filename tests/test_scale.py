@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from makers import event_rows
 
+from coad.exceptions import FileError
+
 pytest.importorskip("distributed")
 
 N_FILES, ROWS = 6, 600
@@ -132,6 +134,37 @@ def test_the_evaluation_on_a_cluster_is_that_of_one_process(run_coad, plant, clu
     there = run_coad("evaluate", plant / "model", plant / "data", "--cluster", cluster.scheduler_address)
     assert (here.code, there.code) == (0, 0), there.err
     assert there.out == here.out
+
+
+def test_thresholds_on_threads_are_the_same_to_the_digit(tmp_path, monkeypatch):
+    monkeypatch.setattr("coad.thresholds.out_of_core.SAMPLE", 5000)
+    monkeypatch.setattr("coad.scale.thresholds._MANY_ROWS", 10)
+    from coad.scale.thresholds import files_thresholds
+
+    rng = np.random.default_rng(3)
+    n = 2_200_000
+    event = 4 * (rng.random(n) < 0.01)
+    columns = {name: np.round(rng.standard_normal(n) + event, 2) for name in "sq"}
+    table = pa.table(columns | {"run": (np.arange(n) // 1000 % 2)})
+    for number, start in enumerate(range(0, n, 700_000)):
+        pq.write_table(table.slice(start, 700_000), tmp_path / f"{number}.parquet", row_group_size=90_000)
+    found, seen = [], []
+    for threads in ("1", "3"):
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+        said = []
+        result, rows, passes = files_thresholds(
+            tmp_path, "s", "q", context=["run"], max_rows=100_000, n_permutations=19, progress=said.append
+        )
+        found.append((repr(result), rows, passes))
+        seen.append((said == sorted(said), said[-1]))
+    assert found[0] == found[1]
+    assert found[0][1:] == (n, 3)
+    assert seen == [(True, 3 * n)] * 2
+    # A file that is cut off after its rows were counted is named.
+    whole = (tmp_path / "2.parquet").read_bytes()
+    (tmp_path / "2.parquet").write_bytes(whole[:4] + b"?" * 5000 + whole[5004:])
+    with pytest.raises(FileError, match=r"2\.parquet"):
+        files_thresholds(tmp_path, "s", "q", n_permutations=0)
 
 
 def test_thresholds_on_a_cluster_are_the_same_to_the_digit(run_coad, cluster, tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ reaches below the half keeps the bound of the whole box, which is larger than ne
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numba
@@ -162,6 +162,10 @@ class Nodes:
         self.q = Side(table.edges_q, table.range_q, table.counts.sum(0), limit)
         self._best: dict[tuple[Any, ...], FloatArray] = {}
 
+    def drop_counts(self) -> None:
+        """Keep the sums only."""
+        self.table = replace(self.table, counts=self.table.counts[:0])
+
     @property
     def usable(self) -> BoolArray:
         """Boxes (cell of s, cell of q) that hold pairs of thresholds."""
@@ -288,6 +292,15 @@ def place(edges, value):  # type: ignore[no-untyped-def]
         else:
             low = middle + 1
     return low
+
+
+@numba.njit(cache=True, nogil=True)
+def places(edges, values):  # type: ignore[no-untyped-def]
+    """The cells of scores."""
+    cells = np.empty(len(values), np.int32)
+    for row in range(len(values)):
+        cells[row] = place(edges, values[row])
+    return cells
 
 
 @numba.njit(cache=True, nogil=True)

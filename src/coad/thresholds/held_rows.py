@@ -10,7 +10,7 @@ import numpy as np
 
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.core.search_kernels import evaluate, refine
-from coad.thresholds.count_table import Nodes, Rows, Rule, Side, Strips
+from coad.thresholds.count_table import Nodes, Rows, Rule, Side, Strips, places
 from coad.thresholds.moved_rows import AtPair
 from coad.thresholds.row_parts import Code
 
@@ -65,6 +65,8 @@ class Held:
         several = np.outer(nodes.s.several, nodes.q.several)
         for listed, fixed, swap in ((q, s, False), (s, q, True)):
             one = boxes & ~several & (listed.side.several if not swap else listed.side.several[:, None])
+            if not one.any():
+                continue
             joint = nodes.joint.transpose(1, 0, 2).copy() if swap else nodes.joint
             before = best.found.copy()
             _scan(
@@ -75,17 +77,30 @@ class Held:
             if not np.array_equal(before, best.found):
                 pair = fixed.side.threshold(int(best.found[2])), listed.threshold(int(best.found[3]))
                 best.pair = (pair[1], pair[0]) if swap else pair
-        both = np.argwhere(boxes & several)
-        ranked = np.column_stack([bounds[tuple(both.T)], nodes.joint[tuple(both.T + 1)].sum(-1)])
-        order = np.lexsort((-ranked[:, 1], -ranked[:, 0]))
+        both, ranked = _ranked(boxes & several, bounds, nodes)
         before = best.found.copy()
         refine(
             *(s.ends, q.ends, q.group[s.rows], s.group[q.rows], stratum[s.rows], stratum[q.rows]),
             *(s.position, q.position, nodes.joint, s.side.flagged, q.side.flagged),
-            *(both[order], ranked[order], *best.rule, best.found),
+            *(both, ranked, *best.rule, best.found),
         )
         if not np.array_equal(before, best.found):
             best.pair = s.threshold(int(best.found[2])), q.threshold(int(best.found[3]))
+
+
+def _ranked(boxes: BoolArray, bounds: FloatArray, nodes: Nodes) -> tuple[IntArray, FloatArray]:
+    """The boxes with their bounds and joint rows, the most promising first. There may be millions: each array counts."""
+    flat = np.flatnonzero(boxes)
+    flat = flat[np.argsort(-bounds.reshape(-1)[flat], kind="stable")]
+    both = np.empty((len(flat), 2), dtype=np.int64)
+    both[:, 0], both[:, 1] = np.divmod(flat, boxes.shape[1])
+    ranked = np.empty((len(flat), 2))
+    ranked[:, 0] = bounds.reshape(-1)[flat]
+    del flat
+    for low in range(0, len(both), 1 << 16):
+        some = both[low : low + (1 << 16)] + 1
+        ranked[low : low + (1 << 16), 1] = nodes.joint[some[:, 0], some[:, 1]].sum(-1)
+    return both, ranked
 
 
 class _Listed:
@@ -93,12 +108,12 @@ class _Listed:
 
     def __init__(self, side: Side, score: FloatArray, strips: BoolArray) -> None:
         self.side = side
-        self.cell: IntArray = np.searchsorted(-side.edges, -score)
+        self.cell: Code = places(side.edges, score)
         listed = np.flatnonzero(strips[self.cell])
         self._scores: FloatArray = np.unique(score[listed])
         # Edges are groups too, perhaps of no row, so that rows beside the strips have a place among them.
         self._values: FloatArray = np.unique(np.concatenate([self._scores, side.edges]))[::-1]
-        self.group: Code = (np.searchsorted(-self._values, -score) + 1).astype(np.int32)
+        self.group: Code = places(self._values, score) + np.int32(1)
         self.rows: IntArray = listed[np.argsort(self.group[listed], kind="stable")]
         self.ends: IntArray = np.cumsum(np.bincount(self.group[listed], minlength=len(self._values) + 1))
         self.position: IntArray = np.append(0, np.searchsorted(-self._values, -side.edges) + 1)

@@ -167,6 +167,8 @@ class StreamSearch:
         boxes, pairs = self._boxes_of_both()
         while self._too_many(self.tables[-1].strips(boxes)) and len(self.tables) <= _ZOOMS:
             finer, self._boxes = self._finer(self.tables[-1], boxes)
+            if len(self.tables) > 1:
+                self.tables[-1].drop_counts()  # only those of the first and the last are asked for
             self.tables.append(finer)
             boxes, pairs = self._boxes_of_both()
         self._boxes = boxes
@@ -199,11 +201,12 @@ class StreamSearch:
         nodes = self.tables[-1]
         richest = self._best_of_tables(math.inf, 1.0)
         bounds = nodes.bounds(self._boxes, richest.rule, richest.found)
-        boxes = bounds > -np.inf
+        boxes, highest = bounds > -np.inf, float(bounds.max())
+        del bounds  # twice as large as the table
         best = richest
         if math.isfinite(self.beta):
             least = float(richest.found[0]) if self.alpha is None else self.alpha
-            most = max(least, float(bounds.max())) if self.alpha is None else self.alpha
+            most = max(least, highest) if self.alpha is None else self.alpha
             pair: Best | None = None
             for rate in dict.fromkeys((least, most)):
                 if rate <= 0:
