@@ -140,6 +140,21 @@ def test_torchrun_fits_one_model_and_reports_once(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_command_of_the_docs_runs_under_torchrun_itself(tmp_path):
+    s, q, _ = event_rows(400, (2,), rate=0.1, shift=(4, 4))
+    columns = {f"{side}{i}": x[:, i] for side, x in (("s", s), ("q", q)) for i in range(2)}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "--"]
+    coad = ["coad", "fit", "a.parquet", "--s", "s*", "--q", "q*", "--epochs", "10", "--out"]
+    for spread in ("rows", "starts"):
+        command = [*torchrun, *coad, spread, "--spread", spread]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+        assert ran.returncode == 0, ran.stderr[-2000:]
+        assert ran.stdout.count(f"model: {spread}") == 1
+        assert (tmp_path / spread / "model.json").is_file()
+
+
+@pytest.mark.slow
 def test_starts_on_two_processes_end_as_on_one(tmp_path):
     # A cache of its own, so that both arrange the work in the same way, which is measured.
     here = {"PYTHONPATH": os.path.dirname(__file__), "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path)}

@@ -117,7 +117,7 @@ def fit(
         rank = stack.enter_context(process_group())
         if spread is not None and rank is None:
             raise InputError(
-                f"--spread {spread} needs several processes: torchrun --nproc-per-node 2 -m coad fit …"
+                f"--spread {spread} needs several processes: torchrun --nproc-per-node 2 -m -- coad fit …"
             )
         stack.enter_context(notes())
         source, layout, clocks = inputs.resolve()

@@ -1,4 +1,4 @@
-"""``torchrun -m coad fit``: the process group of a command that was started several times at once."""
+"""``torchrun -m -- coad fit``: the process group of a command that was started several times at once."""
 
 from __future__ import annotations
 

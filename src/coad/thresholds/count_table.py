@@ -127,14 +127,13 @@ class Side:
         return float(self.low[:node].min())
 
     def finer(self, cells: BoolArray, sample: FloatArray, steps: int) -> FloatArray:
-        """New edges that cut some cells, about ``steps`` in all; the other cells are merged."""
+        """New edges that cut some cells, about ``steps`` with the old ones; the other cells are merged."""
         chosen = np.flatnonzero(cells)
         edges = [self.edges[chosen], self.edges[chosen[chosen > 0] - 1], self.edges[-1:]]
         cut = chosen[self.several[chosen]]
         # Wide cells are cut into more parts.
-        counts = np.maximum(
-            2, np.ceil(steps * self.rows[cut] / max(self.rows[cut].sum(), 1)).astype(np.int64)
-        )
+        room = max(steps - len(chosen), len(cut))
+        counts = np.maximum(2, np.ceil(room * self.rows[cut] / max(self.rows[cut].sum(), 1)).astype(np.int64))
         for low, top, parts in zip(self.low[cut], self.top[cut], counts.tolist(), strict=True):
             inside = sample[slice(*np.searchsorted(sample, [low, top], side="right"))]
             if len(inside) < parts:
@@ -199,7 +198,7 @@ class Nodes:
     def finer_edges(
         self, boxes: BoolArray, samples: Sequence[FloatArray], steps: int
     ) -> tuple[FloatArray, FloatArray]:
-        """Edges of s and of q for a table that cuts these boxes."""
+        """At most ``steps`` edges of s and of q for a table that cuts these boxes, but each cell at least in two."""
         in_s, in_q = np.asarray(boxes.any(1)), np.asarray(boxes.any(0))
         return self.s.finer(in_s, samples[0], steps), self.q.finer(in_q, samples[1], steps)
 

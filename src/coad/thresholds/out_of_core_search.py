@@ -32,7 +32,7 @@ from coad.thresholds.row_parts import Sketch, changed
 #: Edges of an input: half the root of the rows, within these. More leave fewer rows in doubt and take longer to bound.
 _FEWEST_EDGES, _MOST_EDGES = 2048, 4096
 _TABLE_CELLS = 1 << 24  # of a table, over all strata
-_ZOOMS = 3  # finer tables over what the last left, before the rest is searched in pieces
+_ZOOMS = 6  # finer tables over what the last left, before the rest is searched in pieces
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,16 @@ class StreamSearch:
         self.merged, self.sizes, self.has_singles = merge_singles(self.raw_sizes)
         self.exact = True
         strata = len(self.sizes)
-        edges = edges or min(max(_FEWEST_EDGES, math.isqrt(self.n) // 2), _MOST_EDGES)
-        self.steps = max(grid_steps(strata), min(edges, math.isqrt(_TABLE_CELLS // strata)))
+        room = math.isqrt(_TABLE_CELLS // strata)
+        first = edges or min(max(_FEWEST_EDGES, math.isqrt(self.n) // 2), _MOST_EDGES)
+        self.steps = max(grid_steps(strata), min(first, room))
+        self.finer_steps = self.steps if edges else max(self.steps, room)
         self.samples = [np.sort(known.sample.s), np.sort(known.sample.q)]
-        first = [
+        both = [
             first_edges(x, self.steps, near) for x, near in zip(self.samples, self._near(known), strict=True)
         ]
-        self.nodes = [grid_nodes(*one, grid_steps(strata)) for one in zip(first, self.samples, strict=True)]
-        work = *first, self.merged.astype(np.int32), strata, self.n
+        self.nodes = [grid_nodes(*one, grid_steps(strata)) for one in zip(both, self.samples, strict=True)]
+        work = *both, self.merged.astype(np.int32), strata, self.n
         self.table, self.moves = passes.sum(count_part, *work, self.nodes, moves, seed).both
         if int(self.table.counts.sum()) != self.n:
             raise changed()
@@ -183,7 +185,7 @@ class StreamSearch:
 
     def _finer(self, nodes: Nodes, boxes: BoolArray) -> tuple[Nodes, BoolArray]:
         """A pass that counts a table with more edges in these boxes, and where they are in it."""
-        edges = nodes.finer_edges(boxes, self.samples, self.steps)
+        edges = nodes.finer_edges(boxes, self.samples, self.finer_steps)
         work = *edges, self.merged.astype(np.int32), len(self.sizes), self.n
         finer = Nodes(self.passes.sum(count_part, *work).both[0], self.n // 2)
         parents = (

@@ -141,7 +141,7 @@ def process_ranks(distributed: Distribution) -> Ranks:
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         raise InputError(
             f"distributed={distributed!r} needs a process group: start the script with torchrun and call "
-            "torch.distributed.init_process_group('gloo') first, or use torchrun -m coad fit"
+            "torch.distributed.init_process_group('gloo') first, or use torchrun -m -- coad fit"
         )
     spread: Literal["rows", "starts"] = "starts" if distributed == "starts" else "rows"
     return Ranks(torch.distributed.get_rank(), torch.distributed.get_world_size(), spread)
