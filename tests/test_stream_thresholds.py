@@ -20,6 +20,7 @@ from coad.thresholds.out_of_core import stream_thresholds
 from coad.thresholds.out_of_core_search import StreamSearch
 from coad.thresholds.passes import Passes
 from coad.thresholds.row_parts import Part, ReadRules, sketch
+from coad.thresholds.strip_rows import StripRows
 
 
 def batched(s, q, size, context=None):
@@ -446,3 +447,31 @@ def test_the_command_reads_a_long_table_in_passes_with_the_same_answer(tmp_path,
     assert streamed_flags.column("flag").to_pylist() == flags.column("flag").to_pylist()
     assert streamed_flags.column("flag").to_pylist()[17] is None
     assert streamed_flags.column_names == flags.column_names
+
+
+def test_rows_that_are_never_joint_keep_one_score(monkeypatch):
+    seen = []
+    joined = StripRows.joined
+
+    def counted(self, stratum):
+        rows, *singles = joined(self, stratum)
+        seen.append((len(rows[0]), sum(len(one.score) for one in singles)))
+        return rows, *singles
+
+    monkeypatch.setattr(StripRows, "joined", counted)
+    monkeypatch.setattr("coad.thresholds.out_of_core.SAMPLE", 4000)
+    rng = np.random.default_rng(8)
+    s, q = rng.standard_normal((2, 60_000)).round(3)
+    events = rng.random(60_000) < 0.02
+    s[events] += 3
+    q[events] += 3
+    settings = {
+        "n_permutations": 0,
+        "background": "independent",
+    }  # whose correlation would be that of the sample
+    found = stream_thresholds(lambda: [(s, q, None)], **settings)
+    exact = select_thresholds(s, q, **settings)
+    assert (found.threshold_s, found.threshold_q) == (exact.threshold_s, exact.threshold_q)
+    assert (found.alpha, found.fbeta_hat, found.n_joint) == (exact.alpha, exact.fbeta_hat, exact.n_joint)
+    (whole, single) = seen[0]
+    assert single > whole > 0

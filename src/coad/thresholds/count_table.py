@@ -209,10 +209,6 @@ class Nodes:
         """
         return boxes.any(1) & self.s.several, boxes.any(0) & self.q.several
 
-    def rows_on(self, strips: Strips) -> int:
-        """How many rows that are, at most."""
-        return int(self.s.rows[strips[0]].sum() + self.q.rows[strips[1]].sum())
-
 
 def first_edges(sample: FloatArray, steps: int, near: Sequence[float] = ()) -> FloatArray:
     """At most ``steps`` edges of an input, falling; the last lies below every score.

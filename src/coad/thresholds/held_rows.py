@@ -13,8 +13,11 @@ from coad.core.search_kernels import evaluate, refine
 from coad.thresholds.count_table import Nodes, Rows, Rule, Side, Strips, places
 from coad.thresholds.moved_rows import AtPair
 from coad.thresholds.row_parts import Code
+from coad.thresholds.strip_rows import Singles
 
 __all__ = ["Best", "Held"]
+
+_FAR = np.int32(np.iinfo(np.int32).max)
 
 
 class Best:
@@ -41,8 +44,15 @@ class Best:
 class Held:
     """The rows on some strips of a table, and perhaps others, for the search in memory."""
 
-    def __init__(self, nodes: Nodes, strips: Strips, rows: Rows, shown: AtPair | None = None) -> None:
-        self.nodes, self.strips, self.rows, self.shown = nodes, strips, rows, shown
+    def __init__(
+        self,
+        nodes: Nodes,
+        strips: Strips,
+        rows: Rows,
+        singles: tuple[Singles, Singles],
+        shown: AtPair | None = None,
+    ) -> None:
+        self.nodes, self.strips, self.rows, self.singles, self.shown = nodes, strips, rows, singles, shown
 
     def serves(self, nodes: Nodes, strips: Strips) -> bool:
         """Whether the rows on such strips are here."""
@@ -52,15 +62,15 @@ class Held:
 
     @cached_property
     def s(self) -> _Listed:
-        return _Listed(self.nodes.s, self.rows[0], self.strips[0])
+        return _Listed(self.nodes.s, self.rows[0], self.singles[0], self.strips[0], self.rows[2])
 
     @cached_property
     def q(self) -> _Listed:
-        return _Listed(self.nodes.q, self.rows[1], self.strips[1])
+        return _Listed(self.nodes.q, self.rows[1], self.singles[1], self.strips[1], self.rows[2])
 
     def search(self, boxes: BoolArray, bounds: FloatArray, best: Best) -> None:
         """Search the boxes down to single pairs."""
-        nodes, s, q, stratum = self.nodes, self.s, self.q, self.rows[2]
+        nodes, s, q = self.nodes, self.s, self.q
         boxes = boxes & np.outer(s.usable, q.usable)
         several = np.outer(nodes.s.several, nodes.q.several)
         for listed, fixed, swap in ((q, s, False), (s, q, True)):
@@ -71,7 +81,7 @@ class Held:
             before = best.found.copy()
             _scan(
                 np.argwhere(one.T if swap else one),
-                *(listed.rows, listed.ends, listed.position, fixed.cell, stratum),
+                *(listed.rows, listed.ends, listed.position, listed.of_other(fixed.cell), listed.stratum),
                 *(listed.side.flagged, fixed.side.flagged, joint, swap, *best.rule, best.found),
             )
             if not np.array_equal(before, best.found):
@@ -80,7 +90,8 @@ class Held:
         both, ranked = _ranked(boxes & several, bounds, nodes)
         before = best.found.copy()
         refine(
-            *(s.ends, q.ends, q.group[s.rows], s.group[q.rows], stratum[s.rows], stratum[q.rows]),
+            *(s.ends, q.ends, s.of_other(q.group)[s.rows], q.of_other(s.group)[q.rows]),
+            *(s.stratum[s.rows], q.stratum[q.rows]),
             *(s.position, q.position, nodes.joint, s.side.flagged, q.side.flagged),
             *(both, ranked, *best.rule, best.found),
         )
@@ -104,18 +115,28 @@ def _ranked(boxes: BoolArray, bounds: FloatArray, nodes: Nodes) -> tuple[IntArra
 
 
 class _Listed:
-    """Held rows by one score: groups of tied scores, of which only those on strips list their rows."""
+    """Held rows by one score: groups of tied scores, of which only those on strips list their rows.
 
-    def __init__(self, side: Side, score: FloatArray, strips: BoolArray) -> None:
+    Single rows follow the whole ones in number; they belong to the group of the next lower score of a whole row.
+    """
+
+    def __init__(
+        self, side: Side, score: FloatArray, singles: Singles, strips: BoolArray, stratum: Code
+    ) -> None:
         self.side = side
         self.cell: Code = places(side.edges, score)
         listed = np.flatnonzero(strips[self.cell])
         self._scores: FloatArray = np.unique(score[listed])
         # Edges are groups too, perhaps of no row, so that rows beside the strips have a place among them.
-        self._values: FloatArray = np.unique(np.concatenate([self._scores, side.edges]))[::-1]
+        self._values: FloatArray = np.unique(np.concatenate([self._scores, side.edges]))[::-1].copy()
         self.group: Code = places(self._values, score) + np.int32(1)
-        self.rows: IntArray = listed[np.argsort(self.group[listed], kind="stable")]
-        self.ends: IntArray = np.cumsum(np.bincount(self.group[listed], minlength=len(self._values) + 1))
+        self._singles = len(singles.score)
+        self.stratum: Code = np.concatenate([stratum, singles.code])
+        numbers = np.arange(len(score), len(score) + self._singles, dtype=np.int32)
+        index = np.concatenate([listed.astype(np.int32), numbers])
+        groups = np.concatenate([self.group[listed], places(self._values, singles.score) + np.int32(1)])
+        self.rows: Code = index[np.argsort(groups, kind="stable")]
+        self.ends: IntArray = np.cumsum(np.bincount(groups, minlength=len(self._values) + 1))
         self.position: IntArray = np.append(0, np.searchsorted(-self._values, -side.edges) + 1)
         self.usable: BoolArray = np.ones(len(side.edges), dtype=bool)
         if (
@@ -126,6 +147,10 @@ class _Listed:
             end = min(self.position[side.last + 1], np.searchsorted(self.ends, room, side="right") - 1)
             self.position[side.last + 1] = end
             self.usable[side.last] = end > start
+
+    def of_other(self, values: Code) -> Code:
+        """Numbers that whole rows have by the other score, and for single rows one beyond all."""
+        return np.concatenate([values, np.full(self._singles, _FAR)])
 
     def threshold(self, group: int) -> float:
         """The lowest score in the first groups of a strip."""

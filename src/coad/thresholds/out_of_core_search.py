@@ -6,7 +6,8 @@
    pair of edges, and a bound for the pairs between them.
 3. The third collects the rows in the cells of s and of q ("strips") whose bound is above the best F̂ so far: few. On
    them the search in memory, :func:`coad.core.search_kernels.refine`, is exact, with the counts of the table for the
-   rows above the strips. The strips of the search for α and of that for the asked β are collected together.
+   rows above the strips. The strips of the search for α and of that for the asked β are collected together. Rows that
+   are never joint leave one score each (:mod:`coad.thresholds.strip_rows`).
 
 If there are too many rows on the strips, the surviving cells get edges of their own and are counted in another pass,
 and so on. Every cell with more than one score is cut, so the search ends; a cell with a single score needs no rows,
@@ -23,11 +24,12 @@ import numpy as np
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.core.grid import grid_steps
 from coad.core.search import Optimum, PairSearch, merge_singles, search_rule, stratum_kinds
-from coad.thresholds.count_table import Nodes, Rule, Strips, first_edges, grid_nodes
+from coad.thresholds.count_table import Nodes, Rule, first_edges, grid_nodes
 from coad.thresholds.held_rows import Best, Held
 from coad.thresholds.moved_rows import AtPair, Pair, at_pair
 from coad.thresholds.passes import Passes, at_pair_part, count_part, strips_part
 from coad.thresholds.row_parts import Sketch, changed
+from coad.thresholds.strip_rows import Wanted, rows_held
 
 #: Edges of an input: half the root of the rows, within these. More leave fewer rows in doubt and take longer to bound.
 _FEWEST_EDGES, _MOST_EDGES = 2048, 4096
@@ -167,21 +169,20 @@ class StreamSearch:
         if self._collected_after:
             return
         boxes, pairs = self._boxes_of_both()
-        while self._too_many(self.tables[-1].strips(boxes)) and len(self.tables) <= _ZOOMS:
+        while self._too_many(boxes) and len(self.tables) <= _ZOOMS:
             finer, self._boxes = self._finer(self.tables[-1], boxes)
             if len(self.tables) > 1:
                 self.tables[-1].drop_counts()  # only those of the first and the last are asked for
             self.tables.append(finer)
             boxes, pairs = self._boxes_of_both()
         self._boxes = boxes
-        strips = self.tables[-1].strips(boxes)
-        if not self._too_many(strips):
-            self._held = self._pass_over(self.tables[-1], strips, pairs)
+        if not self._too_many(boxes):
+            self._held = self._pass_over(self.tables[-1], boxes, pairs)
             self._at_nodes = self._held.shown
         self._collected_after = self.passes.count
 
-    def _too_many(self, strips: Strips) -> bool:
-        return self.tables[-1].rows_on(strips) > self.max_rows
+    def _too_many(self, boxes: BoolArray) -> bool:
+        return rows_held(self.tables[-1], boxes) > self.max_rows
 
     def _finer(self, nodes: Nodes, boxes: BoolArray) -> tuple[Nodes, BoolArray]:
         """A pass that counts a table with more edges in these boxes, and where they are in it."""
@@ -237,11 +238,10 @@ class StreamSearch:
                 self._held.search(boxes, bounds, best)
                 return
             chosen = boxes
-            if nodes.rows_on(nodes.strips(boxes)) > self.max_rows:
+            if rows_held(nodes, boxes) > self.max_rows:
                 chosen = _most_promising(bounds, self.steps)
-            strips = nodes.strips(chosen)
-            if nodes.rows_on(strips) <= self.max_rows:
-                self._pass_over(nodes, strips).search(chosen, bounds, best)
+            if rows_held(nodes, chosen) <= self.max_rows:
+                self._pass_over(nodes, chosen).search(chosen, bounds, best)
             else:
                 finer, inside = self._finer(nodes, chosen)
                 del bounds  # as large as the table
@@ -249,10 +249,11 @@ class StreamSearch:
                 del finer
             boxes &= ~chosen
 
-    def _pass_over(self, nodes: Nodes, strips: Strips, pairs: tuple[Pair, Pair] | None = None) -> Held:
-        found = self.passes.sum(strips_part, nodes.s.edges, nodes.q.edges, strips, len(self.raw_sizes), pairs)
-        s, q, code = found.joined()
-        return Held(nodes, strips, (s, q, self.merged.astype(np.int32)[code]), found.shown)
+    def _pass_over(self, nodes: Nodes, boxes: BoolArray, pairs: tuple[Pair, Pair] | None = None) -> Held:
+        wanted = Wanted.for_boxes(nodes, boxes)
+        found = self.passes.sum(strips_part, wanted, len(self.raw_sizes), pairs)
+        rows, *singles = found.rows.joined(self.merged.astype(np.int32))
+        return Held(nodes, wanted.strips, rows, (singles[0], singles[1]), found.shown)
 
     def _are_known(self, *pairs: Pair) -> bool:
         """Whether the thresholds lie at edges of the last table or on the strips held."""
@@ -285,6 +286,11 @@ class StreamSearch:
                 kinds[:, number] += rows[of_q == kind_q].sum(0)
         if held is not None:
             kinds += at_pair(0, *held.rows, len(self.sizes), pair, other).kinds
+            for number, (one, far) in enumerate(zip(held.singles, (of_q, of_s), strict=True)):
+                own = 2 * (one.score >= pair[number]) + (one.score >= other[number])
+                s, q = (own, far[one.cell]) if number == 0 else (far[one.cell], own)
+                kind = 8 * (s >> 1) + 4 * (q >> 1) + 2 * (s & 1) + (q & 1) + 16 * one.code.astype(np.int64)
+                kinds += np.bincount(kind, minlength=kinds.size).reshape(kinds.shape)
         if not self.has_singles:
             return kinds
         # Strata of a single row stand apart again: each is of one kind.

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, TypeVar
 
-import numba
 import numpy as np
 
 from coad._typing import FloatArray, IntArray
-from coad.thresholds.count_table import CountTable, Rows, Strips, place
+from coad.thresholds.count_table import CountTable
 from coad.thresholds.moved_rows import AtPair, Pair, at_pair, moved_cells
 from coad.thresholds.row_parts import BLOCK_ROWS, Code, Part, ReadRules, blocks
+from coad.thresholds.strip_rows import StripRows, Wanted
 
 __all__ = ["Counted", "Each", "OnStrips", "Passes", "at_pair_part", "count_part", "strips_part"]
 
@@ -80,33 +80,22 @@ def count_part(
 class OnStrips:
     """Rows on strips, and, if it was asked for, the flags of all rows."""
 
-    rows: list[Rows]
+    rows: StripRows
     shown: AtPair | None
 
     def __add__(self, other: OnStrips) -> OnStrips:
         shown = None if self.shown is None or other.shown is None else self.shown + other.shown
         return OnStrips(self.rows + other.rows, shown)
 
-    def joined(self) -> Rows:
-        s, q, code = (np.concatenate(values) for values in zip(*self.rows, strict=True))
-        return s, q, code
-
 
 def strips_part(
-    part: Part,
-    rules: ReadRules,
-    edges_s: FloatArray,
-    edges_q: FloatArray,
-    strips: Strips,
-    strata: int,
-    pairs: tuple[Pair, Pair] | None,
+    part: Part, rules: ReadRules, wanted: Wanted, strata: int, pairs: tuple[Pair, Pair] | None
 ) -> OnStrips:
     """The third pass over a part."""
-    kept: list[Rows] = [(np.empty(0), np.empty(0), np.empty(0, np.int32))]
+    kept = StripRows.none()
     shown = nothing_shown(strata)
     for number, s, q, code in blocks(part, rules):
-        on = _mark(s, q, edges_s, edges_q, *strips)
-        kept.append((s[on], q[on], code[on]))
+        kept += wanted.of(s, q, code)
         if pairs is not None:
             shown += at_pair(number * BLOCK_ROWS, s, q, code, strata, *pairs)
     return OnStrips(kept, None if pairs is None else shown)
@@ -123,11 +112,3 @@ def at_pair_part(part: Part, rules: ReadRules, strata: int, pair: Pair, other: P
 def nothing_shown(strata: int) -> AtPair:
     none = np.empty(0)
     return at_pair(0, none, none, np.empty(0, np.int32), strata, (0.0, 0.0), (0.0, 0.0))
-
-
-@numba.njit(cache=True, nogil=True)
-def _mark(s, q, edges_s, edges_q, strips_s, strips_q):  # type: ignore[no-untyped-def]
-    on = np.empty(len(s), np.bool_)
-    for row in range(len(s)):
-        on[row] = strips_s[place(edges_s, s[row])] or strips_q[place(edges_q, q[row])]
-    return on
