@@ -58,7 +58,7 @@ from pathlib import Path
 from coad.workflows.model_folder import load_model
 from coad.workflows.scoring import Source, score_files
 folder, workers = Path(sys.argv[1]), int(sys.argv[2])
-model, recipe = load_model(folder)
+model, recipe = load_model(folder / "model")
 if __name__ == "__main__" and not workers:
     start = time.perf_counter()
     done = score_files(model, recipe, Source(folder / "data"), folder / "one.parquet")
@@ -71,7 +71,7 @@ elif __name__ == "__main__":
         client.run(__import__, "coad.workflows.scored")
         client.run(__import__, "coad.learned.estimator")
         start = time.perf_counter()
-        done = score(folder, folder / "data", folder / f"parts-{workers}", cluster=local.scheduler_address)
+        done = score(folder / "model", folder / "data", folder / f"parts-{workers}", cluster=local.scheduler_address)
         print(json.dumps([time.perf_counter() - start, done.n_pairs]))
 """
 
@@ -158,7 +158,7 @@ def _scores(folder: Path) -> str:
         took, scored = _output([sys.executable, script, folder, str(workers)])
         assert scored == pairs
         lines.append((f"Dask, {workers} worker{'s'[: workers - 1]}", f"{took:.1f} s", f"{alone / took:.2f}"))
-    command = [sys.executable, "-m", "coad", "score", folder, folder / "data", "--out"]
+    command = [sys.executable, "-m", "coad", "score", folder / "model", folder / "data", "--out"]
     plain = _seconds([*command, folder / "plain.parquet"])
     cluster = _seconds([*command, folder / "auto", "--cluster", "auto"])
     lines.append(("the command, start included", f"{plain:.1f} s", "1.0"))
