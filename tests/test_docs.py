@@ -32,11 +32,11 @@ PAGES = [
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.py"))
 
 #: Commands that are checked against the command line and not run: servers, other people's data, minutes of training.
-PARSED_ONLY = {"explore", "watch", "bench", "reproduce", "demo"}
+PARSED_ONLY = {"explore", "watch", "stream", "bench", "reproduce", "demo"}
 #: The same for options that need more events than the small tables have.
 PARSED_OPTIONS = {"--kinds", "--dismiss"}
 #: Pages whose code is taken from a running watch or cluster: it is checked for its grammar and its options.
-PIECES = ("live", "live-sources", "live-page", "scale")
+PIECES = ("live", "live-sources", "live-page", "scale", "streams")
 #: Pages that train models.
 SLOW = ("README", "modes", "export", "ecosystem")
 #: Quicker training: the snippet's own options stay, and these are added.
