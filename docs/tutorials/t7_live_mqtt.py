@@ -100,7 +100,7 @@ Path("broker.json").write_text(
 )
 quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 broker = subprocess.Popen(["amqtt", "-c", "broker.json"], **quiet)
-atexit.register(broker.kill)  # should anything below go wrong
+_ = atexit.register(broker.kill)  # should anything below go wrong
 
 heard = []  # what the control room hears: the alarms that the watch publishes
 client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
@@ -147,7 +147,7 @@ watch = subprocess.Popen(
     stderr=subprocess.DEVNULL,
     text=True,
 )
-atexit.register(watch.kill)
+_ = atexit.register(watch.kill)
 
 # %%
 # New readings
@@ -188,8 +188,8 @@ until(lambda: (store.watermark() or 0) > end.value)
 print(f"{store.counters()['samples']:,} readings taken in, {store.counters()['flagged']} windows flagged")
 
 # %%
-# Three minutes of both instruments, and the windows that the watch flagged while they came. One of the two alone, as strong and as often,
-# raises nothing.
+# Three minutes of both instruments, and the windows that the watch flagged while they came. Most dips without ringing, and most ringing without
+# a dip, raise nothing.
 
 found = [
     pd.to_datetime([one["start"], one["end"]]) - [pd.Timedelta("1s"), pd.Timedelta(0)]

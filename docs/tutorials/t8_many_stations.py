@@ -59,10 +59,11 @@ for pump in pumps:
 #
 # ``--each folder`` takes every file of a folder, or every folder in it, for a source. A column can name the sources too (``--each station``),
 # and so can a list in a text file (``--each list``). ``--cluster auto`` starts a worker for each core of this machine;
-# ``--cluster tcp://scheduler:8786`` is a cluster that runs already.
+# ``--cluster tcp://scheduler:8786`` is a cluster that runs already. ``--unordered`` because here each row is drawn by itself.
 
 sh(
-    'coad find site --s "motor_*" --q "vib_*" --time time --unordered --each folder --cluster auto --out models'
+    'coad find site --s "motor_*" --q "vib_*" --time time --unordered '
+    "--each folder --cluster auto --out models"
 )
 
 # %%
@@ -116,9 +117,8 @@ plt.show()
 # %%
 # The simulation knows which rows hold an event:
 
-print(
-    f"{flagged.sum()} rows flagged, {event[flagged].mean():.0%} of them events, and {flagged[event].mean():.0%} of all events"
-)
+right, met = event[flagged].mean(), flagged[event].mean()
+print(f"{flagged.sum()} rows flagged, {right:.0%} of them events, and {met:.0%} of all events")
 
 # %%
 # Files must lie where all workers see them, and workers have the same version of coad; either is checked, and said in a line if it is
