@@ -21,6 +21,7 @@ one that runs everywhere.
 import atexit
 import json
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -71,6 +72,7 @@ vibration.to_csv("vibration.csv", index=False)
 #
 # Learned from files. Whatever ``coad find``, ``fit``, ``modes`` or ``thresholds`` leave in a folder can be watched with.
 
+shutil.rmtree("line", ignore_errors=True)  # of an earlier run of this page
 sh(
     "coad find --s-file current.csv --q-file vibration.csv --s current --q vibration "
     "--time time --tolerance 20ms --window 1s --out line --no-report"
@@ -216,6 +218,7 @@ print(f"{met} of {len(events)} events are in one of {len(found)} flagged stretch
 # An alarm is not an event: while nobody has answered it, further events of the same source join it, so that a bad hour is one line and
 # not forty. The control room heard of it by MQTT, where the last state of each alarm is retained for those who come later.
 
+until(lambda: heard)
 print(json.dumps(heard[0], indent=1)[:420], "...")
 
 # %%

@@ -15,6 +15,7 @@ address of a scheduler in its place, the same commands use a real one.
 # and then both groups feel it. In the others each group has faults of its own, and nothing that both feel.
 
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -49,7 +50,9 @@ def readings(pump, day, n=1440):
 
 
 pumps = [f"pump_{number:02d}" for number in range(1, 7)]
-Path("site").mkdir(exist_ok=True)
+for folder in ("site", "models", "week", "scores"):  # of an earlier run of this page
+    shutil.rmtree(folder, ignore_errors=True)
+Path("site").mkdir()
 for pump in pumps:
     readings(pump, 0)[0].to_parquet(f"site/{pump}.parquet")
 
@@ -94,7 +97,7 @@ plt.show()
 #
 # New data of any size are scored file by file, on the same cluster. Each file gives a part of ``scores``, whole or not at all.
 
-Path("week").mkdir(exist_ok=True)
+Path("week").mkdir()
 days = [readings("pump_05", day) for day in range(1, 8)]
 for day, (table, _) in enumerate(days, 1):
     table.to_parquet(f"week/2026-03-{day + 1:02d}.parquet")
