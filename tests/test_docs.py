@@ -192,7 +192,8 @@ def test_tutorial_runs(script, tmp_path, monkeypatch, run_coad):
         return subprocess.CompletedProcess(words, 0, ran.out, ran.err)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(subprocess, "run", run)
+    if script.stem != "t8_many_stations":  # a cluster starts its workers from a program of its own
+        monkeypatch.setattr(subprocess, "run", run)
     # What they leave running in the background is found as in an activated environment.
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     with warnings.catch_warnings():
