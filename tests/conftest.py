@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -67,6 +68,29 @@ def run_coad(monkeypatch, capsys):
         return Ran(code, *capsys.readouterr())
 
     return run
+
+
+#: A broker in a process of its own, which outlives those that are killed; it ends with the test that feeds it.
+MOCK_BROKER = """
+import sys
+from confluent_kafka import Producer
+one = Producer({"test.mock.num.brokers": 1, "log_level": 0})
+(broker,) = one.list_topics(timeout=10).brokers.values()
+print(f"{broker.host}:{broker.port}", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def brokers():
+    """The address of librdkafka's mock broker."""
+    pytest.importorskip("confluent_kafka", reason="needs confluent-kafka: pip install 'coad[kafka]'")
+    with subprocess.Popen(
+        [sys.executable, "-c", MOCK_BROKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as one:
+        yield one.stdout.readline().strip()
+        one.stdin.close()
+        one.wait(20)
 
 
 @pytest.fixture

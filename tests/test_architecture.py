@@ -26,6 +26,7 @@ ROOMS = (
     ("report",),
     ("web",),
     ("app", "live", "scale", "export"),
+    ("streams",),
     ("cli",),
     ("research",),
     ("__main__",),

@@ -99,7 +99,8 @@ def test_the_lowest_versions_that_are_tried_are_those_that_are_allowed():
 def test_all_extras_are_in_all():
     from check_package import extras
 
-    own, reached, waiting = extras(), {"dev", "docs"}, ["all"]
+    # The versions that Quix Streams asks for would hold back those of the rest: it has an environment of its own.
+    own, reached, waiting = extras(), {"dev", "docs", "stream"}, ["all"]
     while waiting:
         extra = waiting.pop()
         reached.add(extra)

@@ -20,6 +20,7 @@ from coad.cli import (
     report,
     role,
     score,
+    stream,
     thresholds,
     tune,
     watch,
@@ -47,6 +48,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)
 app.command("explore")(explore.explore)
 app.command("watch")(watch.watch)
+app.add_typer(stream.app, name="stream")
 watch.make_demo = watch_demo.make_demo
 app.command("export")(export.export)
 app.command("demo")(demo.demo)
@@ -65,9 +67,9 @@ def _root(
 
 def main() -> None:
     """Run the command line; what a user got wrong is one line and exit code 2."""
-    for stream in (sys.stdout, sys.stderr):  # a terminal without Greek letters still gets an answer
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+    for output in (sys.stdout, sys.stderr):  # a terminal without Greek letters still gets an answer
+        if isinstance(output, io.TextIOWrapper):
+            output.reconfigure(errors="replace")
     try:
         app()
     except CoadError as error:

@@ -19,6 +19,7 @@ _EXTRA = {
     "paho": "mqtt",
     "confluent_kafka": "kafka",
     "p4p": "epics",
+    "quixstreams": "stream",
     "onnx": "onnx",
     "onnxscript": "onnx",
     "onnxruntime": "onnx",

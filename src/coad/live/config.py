@@ -24,6 +24,7 @@ __all__ = ["ModelSection", "PageSection", "StationsSection", "StoreSection", "Ti
 _SECOND = 1_000_000_000
 _SECTIONS = (
     "source", "model", "stations", "time", "gate", "trigger", "alarms", "drift", "store", "output", "page",
+    "stream",  # of coad stream, which reads the rest as a watch does
 )  # fmt: skip
 
 
@@ -118,7 +119,9 @@ class WatchConfig:
     outputs: tuple[tuple[str, type, Any], ...]
 
     @classmethod
-    def read(cls, path: Path | None, replay: dict[str, Any] | None = None) -> WatchConfig:
+    def read(
+        cls, path: Path | None, replay: dict[str, Any] | None = None, *, sourceless: bool = False
+    ) -> WatchConfig:
         """Read and check a file.
 
         Parameters
@@ -127,11 +130,15 @@ class WatchConfig:
             The file; None: all settings have their defaults.
         replay
             A section to use in place of ``[source]``. The database is then another one, and there is no page.
+        sourceless
+            Whether nobody will open the source, so that the file need not have one.
         """
         file = TomlFile("watch.toml", "") if path is None else TomlFile(path)
         file.check_sections(_SECTIONS)
         if replay is not None:
             file.values["source"] = {"kind": "replay", **replay}
+        if sourceless:
+            file.values.setdefault("source", {"kind": "replay"})
         if "source" not in file.values:
             raise file.error('a section [source] is missing; it has a kind, such as kind = "files"', "source")
         outputs = []

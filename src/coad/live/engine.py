@@ -90,6 +90,9 @@ class Engine:
         See :class:`EngineSettings`.
     shadow
         A second model, whose flags are noted beside those of the first; it needs the same columns and windows.
+    shard
+        Whether other engines have the rest of the stations: events are then not grouped here, and the witness is kept
+        no longer than stations may be behind, because the state travels.
     """
 
     def __init__(
@@ -97,6 +100,8 @@ class Engine:
         model: LiveModel | dict[str, LiveModel],
         settings: EngineSettings | None = None,
         shadow: LiveModel | None = None,
+        *,
+        shard: bool = False,
     ) -> None:
         settings = EngineSettings() if settings is None else settings
         self.settings = settings
@@ -117,8 +122,8 @@ class Engine:
         self.witness_samples: Ordering | None = None
         self.grouping: Grouping | None = None
         if settings.stations:
-            self._add_witness(first)
-            if len(settings.stations) > 1:
+            self._add_witness(first, None if not shard else 0)
+            if len(settings.stations) > 1 and not shard:
                 self.grouping = Grouping(first.digest, settings.most, settings.margin, settings.settle)
         self.stations = {name: self._station(name) for name in names}
         self.watermark = NEVER
@@ -339,7 +344,7 @@ class Engine:
             self.witness_refused.add("missing value", "a value is missing", rows.time[~kept])
         return whole
 
-    def _add_witness(self, model: LiveModel) -> None:
+    def _add_witness(self, model: LiveModel, least: int | None) -> None:
         settings, clocks = self.settings, model.recipe.clocks
         how = settings.how or (clocks.how if clocks else "nearest")
         limit = settings.tolerance
@@ -356,6 +361,8 @@ class Engine:
         self.witness_samples = Ordering(names, settings.lateness, settings.jump)
         keep = settings.stale + settings.lateness + _SECOND
         self.witness = Witness(how, limit, keep, Rows.none(names))
+        if least is not None:
+            self.witness.least = least
 
     def _station(self, name: str) -> Station:
         settings, model = self.settings, self.models[name]

@@ -36,6 +36,8 @@ class Witness:
         The largest time difference of a pair, in nanoseconds.
     keep
         How long rows are kept, in nanoseconds: longer than stations may be behind.
+    least
+        So many rows are kept however old they are.
     """
 
     how: str
@@ -43,6 +45,7 @@ class Witness:
     keep: int
     rows: Rows
     known_until: int = NEVER  # no row before this is still to come
+    least: int = _MOST
 
     def add(self, rows: Rows, until: int) -> None:
         """Take rows in, and forget those that are too old for any station."""
@@ -51,7 +54,7 @@ class Witness:
         self.rows = self.rows.then(rows)
         self.known_until = max(self.known_until, until)
         oldest = int(np.searchsorted(self.rows.time, self.known_until - self.keep - self.limit))
-        oldest = min(oldest, len(self.rows) - _MOST)
+        oldest = min(oldest, len(self.rows) - self.least)
         # Trimmed rarely, since each time all that is kept is copied.
         if oldest > max(1, len(self.rows) // 2):
             self.rows = self.rows.take(slice(oldest - 1, None))
