@@ -242,3 +242,80 @@ def test_a_pyod_detector_that_finds_nothing_flags_nothing():
     assert det.columns_.status_ == "no coincidence"
     assert det.labels_.sum() == 0
     assert np.isfinite(det.decision_scores_).all()
+
+
+@pytest.mark.parametrize("kind", [coad.CoAD, coad.CoincidenceModes, coad.CoincidenceThreshold, coad.Findings])
+def test_every_detector_of_two_inputs_routes_what_its_methods_take(kind):
+    from sklearn.utils.metadata_routing import get_routing_for_object
+
+    more = {} if kind is coad.CoincidenceThreshold else {"group": True}  # it holds no rows out
+    with sklearn.config_context(enable_metadata_routing=True):
+        det = kind().set_fit_request(q=True, context=True, **more).set_score_request(q=True, context=True)
+        routed = get_routing_for_object(det)
+        assert routed.consumes("fit", ["q", "context", "group", "weight"]) == {"q", "context", *more}
+        assert routed.consumes("score", ["q", "context"]) == {"q", "context"}
+        with pytest.raises(TypeError, match="sample_weight"):
+            det.set_fit_request(sample_weight=True)
+
+
+def test_fitted_adapters_survive_the_users_pickle(plant):
+    table, event = plant
+    X = table.to_numpy()
+    for det, rows in ((columns().fit(table), table), (PyODDetector(forests(), s=[0, 1]).fit(X), X)):
+        again = pickle.loads(pickle.dumps(det))
+        assert np.array_equal(again.predict(rows), det.predict(rows))
+        assert again.predict(rows)[event].mean() > 0.7
+
+
+@pytest.mark.parametrize("index", ["repeated", "levels", "shuffled"])
+def test_any_index_of_a_table_is_kept(plant, index):
+    table, _ = plant
+    other = {
+        "repeated": pd.Index(np.arange(600) // 3, name="shift"),
+        "levels": pd.MultiIndex.from_arrays(
+            [np.arange(600) // 100, np.arange(600) % 100], names=["day", "n"]
+        ),
+        "shuffled": pd.Index(np.random.default_rng(0).permutation(600)),
+    }[index]
+    det = columns().fit(table)
+    out = det.score_table(table.set_axis(other))
+    assert out.index.equals(other)
+    assert out.index.names == other.names
+    assert np.array_equal(out["score"], det.score_table(table)["score"])
+
+
+def plain_module():
+    import torch
+
+    return torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+
+
+def skorch_net():
+    skorch = pytest.importorskip("skorch")
+    import torch
+
+    class Narrow(torch.nn.Module):
+        def __init__(self, width=3):
+            super().__init__()
+            self.layers = torch.nn.Sequential(
+                torch.nn.Linear(2, width), torch.nn.ReLU(), torch.nn.Linear(width, 1)
+            )
+
+        def forward(self, x):
+            return self.layers(x).squeeze(-1)
+
+    return skorch.NeuralNet(Narrow, criterion=torch.nn.MSELoss, module__width=8)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: plain_module(), lambda: plain_module, skorch_net, lambda: (plain_module(), skorch_net())]
+)  # fmt: skip
+def test_modules_of_the_user_and_skorch_nets_learn_what_coincides(plant, make):
+    table, event = plant
+    s, q = table[NAMES[:2]].to_numpy(), table[NAMES[2:]].to_numpy()
+    net = make()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoadWarning)
+        det = coad.CoAD(net=net, n_starts=2, epochs=40, random_state=0, ordered=False).fit(s, q)
+    assert roc_auc_score(event, det.score_samples(s, q)) > 0.9
+    assert clone(det).net is not None

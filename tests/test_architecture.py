@@ -140,3 +140,58 @@ def test_files_stay_short_enough_to_read() -> None:
         if (length := len(path.read_text(encoding="utf-8").splitlines())) > 400
     }
     assert not long, f"files of more than 400 lines, which may hold two ideas: {long}"
+
+
+#: What Windows does not have (or means otherwise), and the functions that may use it because they ask first.
+POSIX_ONLY = {
+    "os": {
+        "chown", "fork", "forkpty", "geteuid", "getgid", "getpgid", "getuid", "kill", "killpg", "mkfifo", "nice", "pread",
+        "pwrite", "sched_getaffinity", "sendfile", "setsid", "statvfs", "sysconf", "wait4",
+    },
+    "signal": {"SIGKILL", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGALRM", "alarm", "setitimer", "sigwait", "pthread_sigmask"},
+}  # fmt: skip
+POSIX_MODULES = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
+GUARDED = {
+    ("coad.data.atomic", "_is_running", "os.kill"),
+    ("coad.data.memory", "free_memory", "os.sysconf"),
+    ("coad.data.matlab", "child", "resource"),
+}
+
+
+def posix_calls(name: str) -> set[tuple[str, str, str]]:
+    """(module, function, call) of everything in a module that Windows does not have."""
+    found: set[tuple[str, str, str]] = set()
+
+    def visit(node: ast.AST, function: str) -> None:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            function = node.name
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.attr in POSIX_ONLY.get(node.value.id, ()):
+                found.add((name, function, f"{node.value.id}.{node.attr}"))
+        elif isinstance(node, ast.Import):
+            found.update((name, function, one.name) for one in node.names if one.name in POSIX_MODULES)
+        elif isinstance(node, ast.ImportFrom):
+            used = POSIX_ONLY.get(node.module or "", set())
+            found.update(
+                (name, function, f"{node.module}.{one.name}") for one in node.names if one.name in used
+            )
+            if node.module in POSIX_MODULES:
+                found.add((name, function, node.module))
+        for child in ast.iter_child_nodes(node):
+            visit(child, function)
+
+    visit(ast.parse(PATHS[name].read_text(encoding="utf-8")), "")
+    return found
+
+
+def test_what_windows_does_not_have_is_used_only_where_it_is_asked_for_first() -> None:
+    assert set().union(*map(posix_calls, PATHS)) == GUARDED
+    asks = {"os.kill": "_WINDOWS", "os.sysconf": "AttributeError", "resource": "win32"}
+    for module, function, call in GUARDED:
+        text = PATHS[module].read_text(encoding="utf-8")
+        body = next(
+            ast.unparse(node)
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.FunctionDef) and node.name == function
+        )
+        assert asks[call] in body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ import coad
 from coad.core.runs import RowOrder, seconds
 from coad.data.layout import Layout
 from coad.events.runs import find_events
+from coad.exceptions import CoadWarning
 from coad.learned.training.model import Scorer
 from coad.live.engine import Engine, EngineSettings
 from coad.live.model import LiveModel
@@ -91,7 +93,9 @@ def fitted(kind, two_column_model, fitted_modes):
         model, s, q, _ = fitted_modes
     elif kind == "CoAD windows":
         s, q, _ = event_rows(300, (2, 8), rate=0.1, shift=(3, 3))
-        model = coad.CoAD(n_starts=1, epochs=3, random_state=0).fit(s, q)
+        with warnings.catch_warnings():  # how well they learn does not matter, and differs with the versions
+            warnings.simplefilter("ignore", CoadWarning)
+            model = coad.CoAD(n_starts=1, epochs=3, random_state=0).fit(s, q)
         model.set_threshold(p_s=0.5, p_q=0.5)
         s, q, _ = event_rows(800, (2,), rate=0.1, shift=(3, 3), seed=1)
     else:

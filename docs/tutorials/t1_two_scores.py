@@ -72,7 +72,8 @@ for beta in (0.1, 1, 10):
 
 # %%
 # ``beta_scan`` does this for many values. The labels come in here, for the first time, to see whether what was estimated without them
-# holds: the estimates are meant to be lower bounds, so the curve by the labels should lie above the other.
+# holds. The estimates are lower bounds for thresholds that are fixed beforehand; a pair that was picked on these very rows looks somewhat
+# better than it is, which the interval after ``F̂`` allows for.
 
 scan = coad.beta_scan(score_s, score_q, label=data.label)
 

@@ -38,6 +38,9 @@ _SPLITS = (
     100  # halvings on which the pick itself is repeated: the mean then varies by a tenth of one pick's spread
 )
 _FEWEST_SPLITS = 40
+#: Of the optimism of a pick from half of the rows, what a pick from all of them has: it falls with the root of their number.
+#: P̂ keeps the whole: scaled too, its intervals held less than 93 % in three of 22 simulated cases, instead of in one.
+_OF_ALL_ROWS = np.array([0.5**0.5, 1.0, 0.5**0.5, 0.5**0.5])  # F̂, P̂, R̂, α
 _BLOCK_CELLS = 2_000_000  # cells of shuffled tables held at once
 _MANY_STRATA = 50
 
@@ -165,7 +168,8 @@ def resampled_intervals(
     pseudo-row per cell, so that three joint rows out of three do not pass for
     certainty), and ρ of the background varies by its error. Having picked the best pair
     on these very rows makes it look better than it is: the lower ends are lowered by
-    :func:`optimism`. The upper ends stay, since a pick looks worse than it is at times.
+    :func:`optimism`, scaled to all rows. The upper ends stay: an estimated α is too high,
+    so that F̂ and R̂ look worse than they are as often as not where events are clear.
     """
     search = grid.search
     strata = len(search.sizes)
@@ -189,7 +193,7 @@ def resampled_intervals(
         rate = np.maximum(np.maximum(most_positives, true_positives), 1e-12)
     value, precision, recall = (fbeta_of(true_positives, joint, one, rate) for one in (beta, 0.0, math.inf))
     most = math.inf if alpha_given else 1.0  # an estimated α is the largest TP, so F̂ and R̂ ≤ 1
-    too_good = optimism(grid, beta=beta, alpha=alpha, alpha_given=alpha_given, rng=rng)
+    too_good = _OF_ALL_ROWS * optimism(grid, beta=beta, alpha=alpha, alpha_given=alpha_given, rng=rng)
     return Intervals(
         _interval(value, too_good[0], most),
         _interval(precision, too_good[1], 1.0),
@@ -228,7 +232,7 @@ def optimism(
     """How much better F̂, P̂, R̂ and α look on the rows that picked the pair than on others, 0 or more.
 
     The rows are cut into two random halves; one picks the pair, both measure it, and the difference is the optimism
-    of a pick from half as many rows: a little more than that of all rows, for it falls with their number. Resampling
+    of a pick from half as many rows: more than that of all rows, for it falls with their number. Resampling
     whole data sets instead finds but half of it, because every resample has the very maximum that luck gave the data.
 
     Parameters
