@@ -154,6 +154,7 @@ POSIX_MODULES = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", 
 GUARDED = {
     ("coad.data.atomic", "_is_running", "os.kill"),
     ("coad.data.memory", "free_memory", "os.sysconf"),
+    ("coad.scale.thresholds", "_threads", "os.sched_getaffinity"),
     ("coad.data.matlab", "child", "resource"),
 }
 
@@ -186,7 +187,12 @@ def posix_calls(name: str) -> set[tuple[str, str, str]]:
 
 def test_what_windows_does_not_have_is_used_only_where_it_is_asked_for_first() -> None:
     assert set().union(*map(posix_calls, PATHS)) == GUARDED
-    asks = {"os.kill": "_WINDOWS", "os.sysconf": "AttributeError", "resource": "win32"}
+    asks = {
+        "os.kill": "_WINDOWS",
+        "os.sched_getaffinity": "hasattr",
+        "os.sysconf": "AttributeError",
+        "resource": "win32",
+    }
     for module, function, call in GUARDED:
         text = PATHS[module].read_text(encoding="utf-8")
         body = next(

@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 
 import coad
+from coad.core.oddness import ODD, Oddness
 from coad.exceptions import FileError, InputError, NotFittedError
-from coad.findings.candidates import ODD
 from coad.findings.clusters import _margins
 from coad.findings.correlated import _SHARES, _joint, _levels, joint_tail_p_value
 from coad.findings.features import InputFeatures
 from coad.findings.finding import FindingTable
 from coad.findings.judging import holm
 from coad.findings.learning import _answers, _examples, values_of
-from coad.findings.oddness import Oddness
 from coad.findings.order import score_of
 from coad.findings.tails import PANEL, TailLens, _best_thresholds, _Choice
 

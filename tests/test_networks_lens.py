@@ -10,12 +10,12 @@ import pytest
 import torch
 from makers import event_rows
 
+from coad.core.oddness import Oddness
 from coad.core.runs import RowOrder
 from coad.exceptions import InputError
 from coad.findings.candidates import FitRows, folds_of
 from coad.findings.features import InputFeatures
 from coad.findings.networks import NetworkLens, _inputs
-from coad.findings.oddness import Oddness
 from coad.learned.estimator import CoAD
 from coad.learned.objective import CoincidenceLoss
 from coad.learned.training.duo import Rows, StoredRows, confidences, fingerprint
@@ -101,7 +101,7 @@ def test_stored_rows_keep_the_gate_of_each_row_in_their_own_order():
     gate = np.linspace(0, 1, 6), np.linspace(1, 0, 6)
     rows = StoredRows((x, x), (None, None), np.array([4, 1, 3]), None, None, gate)
     taken = rows.take(np.array([2, 0]))[0][:, 0].long().numpy()
-    own = rows.conditions(np.array([2, 0]))[1]
+    own = rows.conditions(np.array([2, 0]), torch.device("cpu"))[1]
     assert own is not None
     for one, given in zip(own, gate, strict=True):
         assert one.tolist() == given[taken].tolist()
@@ -119,6 +119,8 @@ def test_a_gate_moves_with_its_own_input_when_pairings_are_shuffled():
     class Both:
         def eval(self):
             return self
+
+        device = torch.device("cpu")
 
         def __call__(self, s, q):
             return tuple(x.logit(y)[None, :, None] for x, y in ((own.scorer_s, s), (own.scorer_q, q)))

@@ -11,11 +11,8 @@ from numpy.typing import NDArray
 from coad._typing import BoolArray, FloatArray, IntArray
 from coad.core.runs import RowOrder
 
-__all__ = ["ODD", "Candidate", "FitRows", "Lens", "Rows", "Votes", "folds_of"]
+__all__ = ["Candidate", "FitRows", "Lens", "Rows", "Votes", "folds_of"]
 
-#: A finding is odd in an input if its rows lie farther out than seven tenths of all rows, in the mean: half is what any
-#: rows have, and few real crowds reach nine tenths, because an event shows in some columns of an input and not in all.
-ODD = 0.7
 #: Parts into which the rows are cut; each part is judged by what was fitted on the others.
 FOLDS = 4
 #: Stretches of time for each part, so that every part sees the whole time.

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from coad.core.assessment import Evaluation, RowScores, assess
+from coad.core.oddness import Oddness
 from coad.core.rule import HALF, NEVER, Rule
 from coad.core.runs import RowOrder
 from coad.core.validation import seed_of
@@ -28,7 +29,6 @@ from coad.findings.finding import Finding
 from coad.findings.learning import columns_of_s, values_of
 from coad.findings.lenses import DEFAULT, made
 from coad.findings.listing import FindingList, Memberships
-from coad.findings.oddness import Oddness
 from coad.findings.order import findings_of
 from coad.findings.why import Why, channel_names, sets_apart
 from coad.learned.training.inputs import (

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from coad._typing import BoolArray, FloatArray, IntArray
-from coad.findings.candidates import ODD, Rows
+from coad.core.oddness import ODD
+from coad.findings.candidates import Rows
 
 __all__ = ["Leaning", "LearnedRule", "columns_of_s", "learn", "values_of"]
 

@@ -71,7 +71,7 @@ class NetworkLens:
     """Coincident networks behind gates of oddness; each width of the gate is one candidate.
 
     >>> from coad.core.runs import RowOrder
-    >>> from coad.findings.oddness import Oddness
+    >>> from coad.core.oddness import Oddness
     >>> rng = np.random.default_rng(0)
     >>> s, q = rng.normal(size=(2, 1000, 2)).astype(np.float32) / 2
     >>> s[:40] += 3; q[:40] -= 3

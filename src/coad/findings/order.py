@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from coad._typing import FloatArray
+from coad.core.oddness import ODD
 from coad.core.validation import LEVEL
-from coad.findings.candidates import ODD, Candidate, FitRows
+from coad.findings.candidates import Candidate, FitRows
 from coad.findings.correlated import joint_tail_p_value
 from coad.findings.finding import Finding, places
 from coad.findings.judging import Judged, beyond_correlation, holm, judge, judge_together

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coad.core.oddness import Oddness
 from coad.data.model_files import from_json, write_folder
 from coad.exceptions import FileError
 from coad.findings.features import InputFeatures
 from coad.findings.finding import Finding
 from coad.findings.learning import LearnedRule
 from coad.findings.lenses import LENSES
-from coad.findings.oddness import Oddness
 
 if TYPE_CHECKING:
     from coad.findings.estimator import Findings

@@ -18,8 +18,9 @@ from coad._extras import missing_package
 from coad._typing import BoolArray, FloatArray
 from coad.core.background import choose_background, correlated_chance
 from coad.core.copula import joint_exceedance
+from coad.core.oddness import ODD
 from coad.exceptions import FileError, InputError
-from coad.findings.candidates import ODD, Candidate, FitRows, Rows, Votes
+from coad.findings.candidates import Candidate, FitRows, Rows, Votes
 
 __all__ = ["PANEL", "TailLens", "scorer_named"]
 
