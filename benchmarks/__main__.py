@@ -25,6 +25,7 @@ LONG = (
     "modes",
     "modes_real",
     "modes_sets",
+    "modes_tables",
     "peers",
     "regime_level",
     "report",

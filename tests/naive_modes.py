@@ -37,39 +37,6 @@ def information(p, e):
     )
 
 
-def kappa(votes, k, m):
-    """Cohen's κ of the rows for which both inputs vote for k or m."""
-    rows = [(x, y) for x, y in votes if x in (k, m) and y in (k, m)]
-    n = len(rows)
-    observed = sum(x == y for x, y in rows) / n
-    expected = sum((sum(x == c for x, _ in rows) / n) * (sum(y == c for _, y in rows) / n) for c in (k, m))
-    return (observed - expected) / (1 - expected)
-
-
-def overlap(sure, first, second):
-    """The part of the smaller of two sets of modes that would as well be the other's, row by row."""
-    x = [sum(row[k] for k in first) for row in sure]
-    y = [sum(row[k] for k in second) for row in sure]
-    return sum(a * b for a, b in zip(x, y, strict=True)) / min(sum(x), sum(y))
-
-
-def merged(sure, most):
-    """Sets of modes after merging, pair by pair, the two that overlap most; some two of their modes nearly do as much."""
-    sets = [{k} for k in range(len(sure[0]))]
-    while len(sets) > 1:
-        pairs = [
-            (overlap(sure, a, b), i, j)
-            for i, a in enumerate(sets)
-            for j, b in enumerate(sets)
-            if i < j and max(overlap(sure, {x}, {y}) for x in a for y in b) >= 0.75 * most
-        ]
-        value, i, j = max(pairs, default=(0.0, 0, 0))
-        if value <= most:
-            break
-        sets[i] |= sets.pop(j)
-    return sorted(sorted(one) for one in sets)
-
-
 def coassociation(a, b):
     """For each pair of rows, how well the votes of the members agree, in s and in q."""
 
@@ -84,61 +51,35 @@ def coassociation(a, b):
     return [[math.sqrt(both[0][i][j] * both[1][i][j]) for j in range(n)] for i in range(n)]
 
 
-def projected(rows, labels, fold, i, j, ridge):
-    """Rows of modes i and j along Fisher's line, each along the line that is fitted without its own fold."""
-    rows = np.asarray(rows, dtype=float)
-    width = rows.shape[1]
-    scatter = np.zeros((width, width))
-    for k in set(labels):
-        own = rows[[n for n, label in enumerate(labels) if label == k]]
-        for row in own - own.mean(axis=0):
-            scatter += np.outer(row, row)
-    scatter /= len(rows)
-    scatter += np.eye(width) * ridge * np.trace(scatter) / width
-    places = []
-    for k in (i, j):
-        found = []
-        for n in [n for n, label in enumerate(labels) if label == k]:
-            used = [m for m in range(len(rows)) if fold[m] != fold[n]]
-            upper = np.mean([rows[m] for m in used if labels[m] == i], axis=0)
-            lower = np.mean([rows[m] for m in used if labels[m] == j], axis=0)
-            line = np.linalg.inv(scatter) @ (upper - lower)
-            length = np.sqrt((upper - lower) @ line)
-            found.append(float((rows[n] - (upper + lower) / 2) @ line / length))
-        places.append(found)
-    return places
+def excess_loss(s, q, k, one, other):
+    """What merging two modes loses, less what chance loses, in standard errors of that; infinite without votes."""
+    rows = range(len(s))
+
+    def used(mode):
+        return any(s[i] == mode or q[i] == mode for i in rows)
+
+    if one == other or not used(one) or not used(other):
+        return math.inf
+
+    def joint(s, q):
+        p = [[sum(s[i] == x and q[i] == y for i in rows) / len(s) for y in range(k)] for x in range(k)]
+        e = [[sum(p[x]) * sum(row[y] for row in p) for y in range(k)] for x in range(k)]
+        return information(p, e)
+
+    merged = [[one if v == other else v for v in votes] for votes in (s, q)]
+    third = [m for m in range(k) if m not in (one, other)]
+    free = 1
+    free += sum(any(s[i] in (one, other) and q[i] == m for i in rows) for m in third)
+    free += sum(any(q[i] in (one, other) and s[i] == m for i in rows) for m in third)
+    return (2 * len(s) * (joint(s, q) - joint(*merged)) - free) / math.sqrt(2 * free)
 
 
-def information_loss(counts, k, m):
-    """Information that a table loses by merging modes k and m, as a fraction of the most it could lose."""
-    n = sum(map(sum, counts))
-    size = [(sum(counts[i]) + sum(row[i] for row in counts)) / (2 * n) for i in range(len(counts))]
-    joined = [i for i in range(len(counts)) if i != m]
-
-    def cell(x, y):
-        return sum(counts[i][j] for i in ({k, m} if x == k else {x}) for j in ({k, m} if y == k else {y}))
-
-    def held(cells):
-        p = [[x / n for x in row] for row in cells]
-        rows, columns = [sum(row) for row in p], [sum(column) for column in zip(*p, strict=True)]
-        return information(p, [[x * y for y in columns] for x in rows])
-
-    lost = held(counts) - held([[cell(x, y) for y in joined] for x in joined])
-    both = size[k] + size[m]
-    return lost / sum(-part * math.log(part / both) for part in (size[k], size[m]))
-
-
-def group_similarity(votes, labels, i, groups):
-    """The mean cosine of row i's votes with those of the rows of each group."""
-
-    def cosine(x, y):
-        return sum(a * b for a, b in zip(x, y, strict=True)) / math.hypot(*x) / math.hypot(*y)
-
-    found = []
-    for g in range(groups):
-        rows = [j for j, label in enumerate(labels) if label == g]
-        found.append(sum(cosine(votes[i], votes[j]) for j in rows) / len(rows))
-    return found
+def cross_information(s, q, fold, i):
+    """ln(observed / chance) of the votes of row i, by the rows of the other folds and one row more on each side."""
+    others = [j for j in range(len(s)) if fold[j] != fold[i]]
+    joint = sum(s[j] == s[i] and q[j] == q[i] for j in others)
+    chance = sum(s[j] == s[i] for j in others) * sum(q[j] == q[i] for j in others) / len(others)
+    return math.log((joint + 1) / (chance + 1))
 
 
 def window_features(window, width, within, edges, segments=None, floor=1e-3):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from functools import partial
+from dataclasses import replace
 
 import naive_modes
 import numpy as np
@@ -20,10 +20,9 @@ from coad import CoAD, CoincidenceModes
 from coad.exceptions import CoadWarning, FileError, InputError, NoCoincidenceWarning, NotFittedError
 from coad.learned.net_spec import NetSpec
 from coad.learned.training.model import Blueprint
-from coad.modes.coordinates import Coordinates, MappedRows, nearest_neighbours
+from coad.modes.folds import FOLDS
 from coad.modes.objective import chance_table, joint_table, mutual_information, table_loss
-from coad.modes.roles import assign_roles, time_isolation
-from coad.modes.training import Plan, _backward, build, train_members, train_on_table
+from coad.modes.training import backward, build
 
 
 def random_votes(seed, n=40, k=3, members=1):
@@ -63,57 +62,16 @@ def test_micro_batches_give_the_gradient_of_the_whole_batch():
     weight = torch.ones(2, 64)
     found = []
     for micro in (None, 10):
-        duo = build((blueprint, blueprint), [0, 1], 4, sharp=True).train()
+        duo = build((blueprint, blueprint), [0, 1], 4).train()
 
         def loss(z_s, z_q, index):
             return table_loss(z_s.softmax(-1), z_q.softmax(-1), weight[:, index], None)
 
-        _backward(duo, s, q, torch.arange(64), loss, micro)
+        backward(duo, s, q, torch.arange(64), loss, micro)
         found.append([p.grad.clone() for p in duo.parameters() if p.grad is not None])
     assert len(found[0]) == len(found[1]) == 6
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-6)
-
-
-def test_roles_follow_the_size_of_the_mode_that_a_typical_row_is_in():
-    size = np.array([0.11, 0.10, 0.12, 0.03])
-    assert [role for role, _ in assign_roles(size, 0.1)] == ["regime", "regime", "regime", "rare"]
-    even = np.array([0.04, 0.045, 0.05, 0.055])
-    assert all(role == "regime" for role, _ in assign_roles(even, 0.1))
-    assert all(role == "regime" for role, _ in assign_roles(size, 0.02))
-    several = np.array([0.2, 0.2, 0.2, 0.2, 0.1, 0.1])
-    isolated = assign_roles(several, 0.1, np.array([0.0, 0.0, 0.1, 0.1, 0.9, 0.2]))
-    assert [role for role, _ in isolated][4:] == ["rare", "regime"]
-    blocks = assign_roles(several, 0.1, np.full(6, 0.9))  # every regime comes in one stretch
-    assert all(role == "regime" for role, _ in blocks)
-
-
-def test_neighbours_are_the_nearest_other_rows():
-    x = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
-    rows = MappedRows((x, -x), [Coordinates.fit(x, None), Coordinates.fit(-x, None)], None)
-    found = nearest_neighbours(rows, 2, np.random.default_rng(0))
-    scaled = rows.side(0, np.arange(200)).numpy()
-    distance = np.linalg.norm(scaled[:, None] - scaled[None], axis=2)
-    np.fill_diagonal(distance, np.inf)
-    expected = np.argsort(distance, axis=1)[:, :2]
-    assert np.array_equal(found[0], expected)
-    assert np.array_equal(found[1], expected)
-
-
-def test_one_factor_keeps_the_widths_of_columns_in_proportion():
-    x = np.random.default_rng(0).normal(size=(500, 2)).astype(np.float32) * np.float32([1.0, 10.0])
-    wide = Coordinates.fit(x, None, pooled=True).transform(x, None).std(axis=0)
-    assert wide[1] / wide[0] == pytest.approx(10.0, rel=0.1)
-    assert Coordinates.fit(x, None).transform(x, None).std(axis=0) == pytest.approx([1.0, 1.0], rel=1e-4)
-
-
-def test_a_mode_in_one_stretch_of_time_is_isolated():
-    label = np.zeros(1000, dtype=np.int64)
-    label[500:520] = 1
-    label[::40] = 2
-    found = time_isolation(label, np.arange(1000), 3)
-    assert found[1] > 0.8
-    assert found[2] < 0.3
 
 
 def test_regimes_and_the_rare_kind_are_found_without_labels(fitted_modes):
@@ -128,7 +86,7 @@ def test_regimes_and_the_rare_kind_are_found_without_labels(fitted_modes):
     assert rare.precision_hat > 0.8
     assert rare.p_value < 1e-6
     assert rare.stability > 0.8
-    assert "times as many" in rare.reason
+    assert rare.reason == "odd in both inputs"
     assert (kind[list(rare.exemplars)] == 2).all()
     flagged = det.predict(s, q)
     assert flagged[kind == 2].mean() > 0.9
@@ -136,6 +94,44 @@ def test_regimes_and_the_rare_kind_are_found_without_labels(fitted_modes):
     score = det.score_samples(s, q)
     assert score[kind == 2].min() > np.median(score[kind < 2])
     assert 0 <= score.min() <= score.max() <= 1
+
+
+def test_held_out_confidences_are_those_of_networks_that_did_not_see_the_row(fitted_modes):
+    det, s, q, kind = fitted_modes
+    held = det.held_out_confidences_
+    assert [x.shape for x in held] == [(len(s), len(det.sizes_))] * 2
+    arrays = s.astype(np.float32), q.astype(np.float32)
+    each = []
+    for nets in det.layer_.nets:
+        one = replace(det.layer_, nets=[nets])
+        each.append(one.pooled(one.groups(arrays, None)))
+    each = np.stack(each)  # (folds, sides, n, modes)
+    assert len(each) == FOLDS
+    same = np.isclose(each, np.stack(held)[None], atol=1e-6).all((1, 3))
+    assert same.any(0).all(), "each row has the confidences of one fold's networks"
+    np.testing.assert_allclose(det.mode_confidences(s, q), each.mean(0), atol=1e-6)
+    vote = held[0].argmax(1)
+    best = max((vote[kind == 2] == mode.mode).mean() for mode in det.modes_)
+    assert best > 0.9
+
+
+def test_the_table_counts_the_rows_that_score_tells(fitted_modes):
+    det, s, q, _ = fitted_modes
+    told = det.predict_mode(s, q)
+    np.testing.assert_array_equal(det.labels_, told)
+    assert {mode.mode: mode.rows for mode in det.modes_} == {
+        mode.mode: int((told == mode.mode).sum()) for mode in det.modes_
+    }
+    assert det.alpha_ == pytest.approx(det.predict(s, q).mean())
+    for mode in det.modes_:
+        assert (told[list(mode.exemplars)] == mode.mode).all()
+
+
+def test_a_mode_is_rare_up_to_the_size_that_is_asked_for(fitted_modes):
+    det, s, q, _ = fitted_modes
+    assert all(mode.role == ("rare" if mode.size <= det.max_rare else "regime") for mode in det.modes_)
+    every = CoincidenceModes(steps=40, n_starts=2, max_rare=0.5, random_state=0).fit(s, q)
+    assert len(every.modes_.rare) >= 2
 
 
 def test_rows_whose_inputs_disagree_have_no_mode(fitted_modes):
@@ -280,24 +276,6 @@ def test_data_that_cannot_work_are_refused():
     text = " ".join(str(one.message) for one in caught)
     assert "repeat another" in text
     assert "1 constant column " in text
-
-
-def test_members_are_the_same_however_they_are_shared_out():
-    s, q, _ = rows_around_axes((150, 60))
-    arrays = s.astype(np.float32), q.astype(np.float32)
-    rows = MappedRows(arrays, [Coordinates.fit(x, None) for x in arrays], None)
-    spec = NetSpec((), (6,))
-    both = Blueprint(spec, (4,)), Blueprint(spec, (4,))
-    plan = Plan(steps=12, batch=100, rate=0.01, jitter=0.1, seed=5)
-    seen = torch.ones(3, len(rows))
-    one, other = (
-        train_members(
-            partial(train_on_table, rows, plan), both, [1, 2, 3], 4, seen, workers=workers, sharp=True
-        )
-        for workers in (1, 2)
-    )
-    for name, value in one.state_dict().items():
-        torch.testing.assert_close(other.state_dict()[name], value, rtol=1e-4, atol=1e-5)
 
 
 def test_the_score_is_fbeta_hat_and_serves_model_selection(fitted_modes):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
 import naive_modes
 import numpy as np
@@ -13,9 +12,8 @@ from makers import rows_around_centres
 import coad
 from coad import CoincidenceModes
 from coad.learned.net_spec import Conv, NetSpec
-from coad.modes import selection
 from coad.modes.column_transforms import LogColumns, OneHotColumns
-from coad.modes.transforms import NO_TRANSFORMS, candidate_transforms, describe_transforms
+from coad.modes.transforms import NO_TRANSFORMS, candidate_steps, describe_transforms, fit_steps
 from coad.modes.window_features import WindowFeatures, band_edges
 from coad.research.baselines.strategies import f1
 
@@ -72,7 +70,6 @@ def test_neither_units_nor_a_wild_value_break_a_digest():
     assert np.isfinite(det.score_samples(wild, q)).all()
     np.testing.assert_array_equal(det.predict_mode(wild[4:], q[4:]), det.predict_mode(s[4:], q[4:]))
     CoincidenceModes(random_state=0, steps=20, n_starts=2).fit(wild, q)
-    assert det._mode(np.array([[np.nan, np.nan], [0.0, 9.0]])).tolist() == [-1, 1]
 
 
 @pytest.mark.parametrize(("bins", "most"), [(1, 4), (7, 20), (21, 20), (500, 20), (5000, 4)])
@@ -122,29 +119,6 @@ def test_a_shape_that_always_comes_at_one_place_is_found_too(tmp_path):
     np.testing.assert_allclose(again.score_samples(s[:9], q[:9]), det.score_samples(s[:9], q[:9]), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("clear", "kept", "fits"), [(0.9, (0.5, 0.9), 1), (0.1, (0.5, 0.9), 2), (0.1, (0.9, 0.5), 2)]
-)
-def test_windows_are_fitted_point_by_point_if_modes_are_not_clear_and_the_better_fit_is_kept(
-    monkeypatch, clear, kept, fits
-):
-    real, found = selection.find_modes, []
-
-    def stubbed(*args):
-        number, one = real(*args)
-        found.append(replace(one, information=kept[len(found)], clarity=clear))
-        return number, found[-1]
-
-    monkeypatch.setattr(selection, "find_modes", stubbed)
-    rng = np.random.default_rng(0)
-    level = np.where(rng.permutation(400) < 120, 3.0, 0.0)[:, None, None]
-    s, q = (rng.normal(size=(400, 1, 32)) + level for _ in range(2))
-    det = CoincidenceModes(random_state=0, steps=60, n_starts=2).fit(s, q)
-    assert len(found) == fits
-    assert (det.transforms_ == NO_TRANSFORMS) == (fits == 2 and kept[1] > kept[0])
-    assert len(det.modes_) == 2
-
-
 def test_windows_of_noise_have_no_modes_and_networks_of_ones_own_see_every_point():
     rng = np.random.default_rng(0)
     s, q = rng.normal(size=(2, 400, 2, 32)).astype(np.float32)
@@ -157,10 +131,11 @@ def test_windows_of_noise_have_no_modes_and_networks_of_ones_own_see_every_point
         s[:200] += 3 * np.sin(np.arange(32) / 3).astype(np.float32)
         q[:200] -= 3
         own = NetSpec((Conv(4, 5, 2, 2),), (16,))
-        det = CoincidenceModes(net=own, random_state=0, steps=60).fit(s, q)
+        det = CoincidenceModes(net=own, ordered=False, random_state=0, steps=60).fit(s, q)
+    assert len(det.modes_) >= 2
     assert det.transforms_ == NO_TRANSFORMS
-    assert det.blueprints_[0].source == own
-    assert det.blueprints_[0].input_shape == (2, 32)
+    assert det.layer_.nets[0].blueprints[0].source == own
+    assert det.layer_.nets[0].blueprints[0].input_shape == (2, 32)
 
 
 def decades(seed, n=1500):
@@ -203,16 +178,6 @@ def test_a_speck_of_dust_among_zeros_hardly_moves_the_others():
     dusty = rows.copy()
     dusty[7] = 1e-20
     np.testing.assert_allclose(LogColumns.fit(dusty)(dusty)[8:], LogColumns.fit(rows)(rows)[8:], atol=0.2)
-
-
-@pytest.mark.slow
-def test_of_many_rows_a_sample_chooses_the_transform_and_all_are_scaled(monkeypatch):
-    monkeypatch.setattr("coad.modes.selection._TRANSFORM_SAMPLE", 700)
-    s, q, rare = decades(1)
-    group = np.arange(len(s)) // 5
-    det = CoincidenceModes(random_state=0).fit(s, q, group=group, context=group % 2)
-    assert any(isinstance(step, LogColumns) for step in det.transforms_[0])
-    assert f1(rare, det.predict(s, q, context=group % 2)) > 0.95
 
 
 def test_logarithms_are_asked_for_where_a_column_spans_decades_only():
@@ -274,8 +239,9 @@ def test_many_columns_are_a_signal_if_neighbours_are_correlated():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(300, 90)).astype(np.float32)
     for rows, many in ((noise, 1), (noise.cumsum(axis=1), 2), (noise.cumsum(axis=1)[:, :60], 1)):
-        (candidates,) = candidate_transforms(rows, noise, None)
-        assert len(candidates) == many
+        (candidates,) = candidate_steps(rows, noise, None)
+        assert len({names[0][:2] for names in candidates if "logs" not in names[0] + names[1]}) >= many
+        assert any("signal" in names[0] for names in candidates) == (many == 2)
 
 
 @pytest.mark.slow
@@ -285,17 +251,18 @@ def test_small_images_are_lists_of_pixels_and_large_ones_go_to_convolutions(tmp_
     s, q = s.astype(np.float32), q.astype(np.float32)
     det = CoincidenceModes(random_state=0).fit(s, q)
     assert f1(kind == 3, det.predict(s, q)) > 0.95
-    assert det.blueprints_[0].input_shape != (1, 6, 5)
+    assert len(det.layer_.nets[0].blueprints[0].input_shape) == 1
     det.save(tmp_path / "model")
     np.testing.assert_array_equal(coad.load(tmp_path / "model").predict_mode(s, q), det.predict_mode(s, q))
     large = np.zeros((9, 1, 17, 16), dtype=np.float32)
-    assert [one for ((one, _),) in candidate_transforms(large, s[:9], None)] == [NO_TRANSFORMS]
+    assert candidate_steps(large, s[:9], None) == [[((), ())]]
     # Small images beside windows: both become flat, or none does.
-    first, ((last, _),) = candidate_transforms(s, rng.normal(size=(900, 2, 30)).astype(np.float32), None)
-    transforms, (pixels, features) = first[0]
-    assert [type(step).__name__ for steps in transforms for step in steps] == ["Pixels", "WindowFeatures"]
-    assert pixels.ndim == features.ndim == 2
-    assert last == NO_TRANSFORMS
+    windows = rng.normal(size=(900, 2, 30)).astype(np.float32)
+    first, last = candidate_steps(s, windows, None)
+    steps = [fit_steps(names, x)[0] for names, x in zip(first[0], (s, windows), strict=True)]
+    assert [type(step).__name__ for step in steps] == ["Pixels", "WindowFeatures"]
+    assert [step(x).ndim for step, x in zip(steps, (s, windows), strict=True)] == [2, 2]
+    assert last == [((), ())]
 
 
 def test_the_picture_of_a_mode_shows_the_power_of_windows_too():

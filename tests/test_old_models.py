@@ -40,6 +40,16 @@ def test_a_catalogue_of_format_1_tells_the_modes_that_it_told():
     assert len(np.unique(known["mode"])) >= 3
 
 
+def test_a_catalogue_of_format_4_tells_the_modes_that_it_told():
+    catalogue = coad.load(MODELS / "format_4" / "modes")
+    known = np.load(MODELS / "format_4" / "modes.npz")
+    np.testing.assert_array_equal(catalogue.predict_mode(known["s"], known["q"]), known["mode"])
+    np.testing.assert_array_equal(catalogue.predict(known["s"], known["q"]), known["flag"])
+    np.testing.assert_allclose(catalogue.score_samples(known["s"], known["q"]), known["score"], atol=1e-5)
+    assert set(np.unique(known["mode"])) == {-1, 0, 1, 2}
+    assert 0 < known["flag"].sum() < len(known["flag"])
+
+
 def test_a_model_of_files_of_format_1_scores_a_file_as_it_did(tmp_path):
     model, recipe = load_model(MODELS / "format_1" / "windows")
     score_files(model, recipe, Source(MODELS / "format_1" / "windows.csv"), tmp_path / "scores.csv")

@@ -12,7 +12,7 @@ from coad.core.runs import RowOrder
 from coad.exceptions import CoadWarning, NoCoincidenceWarning
 from coad.learned.training.null import NullMaximum, chance_of
 from coad.learned.training.split import correlation_length, hold_out
-from coad.modes.plan import Task, folds, split_groups, training_rows
+from coad.modes.folds import make_folds
 
 pytestmark = pytest.mark.filterwarnings("ignore::coad.exceptions.CoadWarning")
 
@@ -101,24 +101,25 @@ def test_groups_of_any_size_leave_rows_to_train_on_and_to_validate():
 
 def test_modes_hold_groups_of_rows_that_are_alike_out_with_a_gap():
     s, q = slow_rows(2000, 0.97)
-    model = CoincidenceModes(n_starts=2)
     pieces, turns = np.arange(2000) // 10, np.arange(2000) % 10
-    group, memory = split_groups(model, s, q, None, pieces, None)
-    assert memory == correlation_length(s, q) > 10
-    assert all(len(np.unique(group[pieces == one])) == 1 for one in np.unique(pieces))
-    assert 4 <= len(np.unique(group)) <= 2000 / (3 * memory)
-    fold = folds(2000, 2, group, np.random.default_rng(0))
-    used = training_rows(fold, 2, Task(model, 8, 2000, group, None, memory))
-    for member in range(2):
-        train, held = np.flatnonzero(used[member]), np.flatnonzero(fold == member)
-        assert np.abs(train[:, None] - held).min() == memory + 1
+
+    def held_out(s, q, group):
+        return make_folds((s, q), None, group, None, True, np.random.default_rng(0))
+
+    folds = held_out(s, q, pieces)
+    assert folds.memory == correlation_length(s, q) > 10
+    assert all(len(np.unique(folds.fold[pieces == one])) == 1 for one in np.unique(pieces))
+    for k, train in enumerate(folds.used):
+        assert np.abs(train[:, None] - np.flatnonzero(folds.fold == k)).min() == 2 * folds.memory + 1
     with pytest.warns(CoadWarning, match="groups take turns, but inputs stay alike for"):
-        assert (np.diff(split_groups(model, s, q, None, turns, None)[0]) >= 0).all()
+        assert np.count_nonzero(np.diff(held_out(s, q, turns).fold)) < 2000 / (3 * folds.memory)
     # Given groups stay as they are if they are too few to be joined, and where rows are independent.
     uneven = np.repeat([0, 1, 2], [1900, 50, 50])
-    assert np.array_equal(split_groups(CoincidenceModes(n_starts=3), s, q, None, uneven, None)[0], uneven)
+    assert len(held_out(s, q, uneven).used) == 3
     s, q, _ = event_rows(2000)
-    assert split_groups(model, s, q, None, turns, None)[0] is turns
+    folds = held_out(s, q, turns)
+    assert folds.memory == 0
+    assert all(len(np.unique(folds.fold[turns == one])) == 1 for one in range(10))
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -246,9 +247,12 @@ def test_windows_of_inputs_that_drift_apart_show_nothing(run_coad, tmp_path, str
 
 @pytest.mark.slow
 def test_modes_find_nothing_in_inputs_that_drift_apart():
-    for seed in range(3):
+    """At the level of 5 %, two or more of six are found once in thirty times."""
+    found = 0
+    for seed in range(6):
         s, q = slow_rows(1000, 0.97, seed=seed)
-        assert CoincidenceModes(n_starts=3, steps=80, random_state=seed).fit(s, q).status_ == "no coincidence"
+        found += CoincidenceModes(n_starts=3, steps=80, random_state=seed).fit(s, q).status_ == "found"
+    assert found <= 1
 
 
 @pytest.mark.slow

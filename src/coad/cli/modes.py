@@ -26,7 +26,7 @@ def modes(
     max_rare: Annotated[
         float, typer.Option(help="Largest share of rows that a mode may have and be called rare.")
     ] = 0.1,
-    starts: Annotated[int, typer.Option(help="Networks to train; a mode must be found by most of them.")] = 6,
+    starts: Annotated[int, typer.Option(help="Pairs of networks for each of five folds of the rows.")] = 6,
 ) -> None:
     """Find the regimes and the rare kinds that two inputs share, without labels."""
     from coad.cli._catalogue import show_catalogue

@@ -10,6 +10,7 @@ format   what changed
 4        the rule has the correlation of the background, 0 before; thresholds have the setting ``background``,
          ``"independent"`` before
 5        findings keep what decisions are learned from; before, whole findings followed a decided one
+6        a catalogue of modes has networks for each fold, with transforms of their own
 =======  ==================================================================================
 """
 
@@ -22,7 +23,7 @@ import numpy as np
 
 __all__ = ["FORMAT_VERSION", "upgraded"]
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 
 
 def upgraded(facts: dict[str, Any]) -> dict[str, Any]:

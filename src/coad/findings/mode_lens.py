@@ -15,8 +15,8 @@ __all__ = ["ModeLens"]
 
 #: :class:`~coad.CoincidenceModes` learns from no fewer rows.
 _FEWEST = 100
-#: Each of its six networks holds out groups of its own.
-_FEWEST_GROUPS = 6
+#: Each of its folds holds out groups of its own.
+_FEWEST_GROUPS = 5
 
 
 class ModeLens:
@@ -40,12 +40,10 @@ class ModeLens:
             )
             self.model.fit(data.s, data.q, context=data.context, group=_enough(data.group), time=data.time)
         held = self.model.held_out_confidences_
-        if held is None:
+        if not held[0].shape[1]:
             self.model = None
             return []
         score_s, score_q = _margins(held[0]), _margins(held[1])
-        # Kinds of deviation within regimes have no held-out confidences: they cannot be judged, so they are no candidates.
-        listed = [one for one in self.model.modes_ if one.mode < score_s.shape[1]]
         label = self.model.labels_
         judged = np.ones(len(data), dtype=bool)
         return [
@@ -58,7 +56,7 @@ class ModeLens:
                 judged,
                 one.stability,
             )
-            for one in listed
+            for one in self.model.modes_
             if (label == one.mode).any()
         ]
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from coad._typing import FloatArray, IntArray
 from coad.core.metric import ignore_undefined, precision_hat, true_positive_fraction
 from coad.core.moments import Moments
-from coad.modes.consensus import joint_counts, stability_of
-from coad.modes.evidence import mode_p_values
-from coad.modes.roles import Role
+from coad.core.oddness import ODD
 
-__all__ = ["STABLE", "Mode", "ModeTable", "mode_statistics"]
+__all__ = ["STABLE", "Mode", "ModeTable", "Role", "mode_statistics"]
+
+Role = Literal["regime", "rare", "ignore"]
 
 #: Exemplars kept of each mode: enough for two rows of pictures.
 _EXEMPLARS = 8
@@ -38,7 +38,7 @@ class Mode:
     support : float
         TP of the mode: the fraction of all rows that it explains beyond chance.
     p_value : float
-        Hypergeometric p-value of its joint votes on held-out rows.
+        P-value of its joint votes on held-out rows, adjusted for the number of modes (Holm).
     stability : float
         Mean overlap (Jaccard) with its counterpart in each ensemble member, 0 to 1.
     role, reason : str
@@ -57,12 +57,6 @@ class Mode:
     role: Role
     reason: str
     exemplars: tuple[int, ...]
-
-    def recounted(self, labels: IntArray) -> Mode:
-        """The same mode, with the rows that ``labels`` give it."""
-        rows = int(np.count_nonzero(labels == self.mode))
-        exemplars = tuple(row for row in self.exemplars if labels[row] == self.mode)
-        return replace(self, rows=rows, size=rows / len(labels), exemplars=exemplars)
 
     @property
     def p_value_text(self) -> str:
@@ -98,10 +92,6 @@ class ModeTable(tuple[Mode, ...]):
         """The table as a dict of columns, for ``pandas.DataFrame``."""
         return {name: [getattr(mode, name) for mode in self] for name in Mode.__dataclass_fields__}
 
-    def recounted(self, labels: IntArray) -> ModeTable:
-        """The table with sizes, rows and exemplars by the mode of each row of the fit."""
-        return ModeTable.rarest_first(mode.recounted(labels) for mode in self)
-
     def with_role(self, number: int, role: Role) -> ModeTable:
         """The table with another role for mode ``number``."""
         return ModeTable(
@@ -125,35 +115,54 @@ class ModeTable(tuple[Mode, ...]):
 
 
 def mode_statistics(
-    a: FloatArray,
-    b: FloatArray,
+    held: tuple[FloatArray, FloatArray],
     labels: IntArray,
     evidence: FloatArray,
-    members: list[tuple[IntArray, IntArray]],
+    listed: IntArray,
+    p_values: FloatArray,
+    stability: FloatArray,
+    odd: FloatArray,
     codes: IntArray | None,
-) -> list[Mode]:
-    """Modes 0 to K−1 with their statistics, from held-out outputs ``a`` and ``b`` (n, K); roles are assigned later."""
-    k = a.shape[1]
-    chance = mode_p_values(joint_counts(a.argmax(1), b.argmax(1), k))
-    found = []
-    for mode in range(k):
-        with ignore_undefined():
-            moments = Moments.of(np.clip(a[:, mode], 0, 1), np.clip(b[:, mode], 0, 1), codes)
-            precision, support = float(precision_hat(moments)), float(true_positive_fraction(moments))
+    max_rare: float,
+) -> ModeTable:
+    """The catalogue of the ``listed`` modes.
+
+    ``held`` are held-out confidences (n, K), ``labels`` and ``evidence`` those of the rows by all members, ``odd`` (2, K)
+    how odd each mode is in s and in q. Those of at most ``max_rare`` of the rows that are odd in both inputs are rare.
+    """
+    n, found = len(labels), []
+    for mode in listed.tolist():
         own = np.flatnonzero(labels == mode)
+        with ignore_undefined():
+            a, b = (np.clip(x[:, mode], 0, 1) for x in held)
+            moments = Moments.of(a, b, codes)
+            precision, support = float(precision_hat(moments)), float(true_positive_fraction(moments))
         best = own[np.argsort(-evidence[own, mode], kind="stable")[:_EXEMPLARS]]
+        role, reason = _role(len(own) / n, odd[0, mode], odd[1, mode], max_rare)
         found.append(
             Mode(
                 mode=mode,
-                size=len(own) / len(labels),
+                size=len(own) / n,
                 rows=len(own),
                 precision_hat=precision,
                 support=support,
-                p_value=float(chance[mode]),
-                stability=stability_of(labels, mode, members),
-                role="regime",
-                reason="",
+                p_value=float(p_values[mode]),
+                stability=float(stability[mode]),
+                role=role,
+                reason=reason,
                 exemplars=tuple(int(i) for i in best),
             )
         )
-    return found
+    return ModeTable.rarest_first(found)
+
+
+def _role(size: float, odd_s: float, odd_q: float, max_rare: float) -> tuple[Role, str]:
+    """The role of a mode, and why.
+
+    >>> _role(0.02, 0.9, 0.8, 0.1), _role(0.02, 0.9, 0.5, 0.1), _role(0.3, 0.9, 0.9, 0.1)
+    (('rare', 'odd in both inputs'), ('regime', 'not odd in q'), ('regime', 'more than 0.1 of the rows'))
+    """
+    if size > max_rare:
+        return "regime", f"more than {max_rare:.3g} of the rows"
+    plain = [name for name, odd in (("s", odd_s), ("q", odd_q)) if odd < ODD]
+    return ("regime", f"not odd in {' and '.join(plain)}") if plain else ("rare", "odd in both inputs")

@@ -25,7 +25,9 @@ __all__ = [
     "warn_of_copies",
 ]
 
-#: Rows that a mode needs to be learned, and the default number of modes to start with: more cost time, few data have more.
+#: Rows that a mode needs to be learned (twice as many by default, or members learn pairs by heart), and the default number
+#: of outputs of a network: more than there are modes (the
+#: consensus joins what is split), because a rare kind that shares its output with another is lost. More cost time.
 ROWS_PER_MODE, DEFAULT_MODES = 20, 40
 #: Rows of the smallest mode that a batch should hold.
 _MIN_BATCH_ROWS = 8
@@ -69,7 +71,7 @@ def checked_modes(model: CoincidenceModes, n: int) -> int:
                 f"{name} must be a {'whole ' if whole else ''}number of {least}{most}, not {value!r}"
             )
     if model.n_modes is None:
-        return min(DEFAULT_MODES, n // ROWS_PER_MODE)
+        return min(DEFAULT_MODES, n // (2 * ROWS_PER_MODE))
     k = int(model.n_modes)
     if k < 2:
         raise InputError(

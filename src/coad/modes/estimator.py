@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from coad._typing import ArrayLike, BoolArray, FloatArray, IntArray
@@ -17,7 +18,6 @@ from coad.core.validation import seed_of
 from coad.core.verdict import FOUND, NO_COINCIDENCE
 from coad.data.pairs import order_of, unpacked
 from coad.exceptions import InputError, NoCoincidenceWarning, NotFittedError
-from coad.learned.training.duo import Duo
 from coad.learned.training.inputs import (
     as_context,
     as_fitted,
@@ -30,19 +30,15 @@ from coad.learned.training.inputs import (
     warn_of_outliers,
     warn_of_unseen_contexts,
 )
-from coad.learned.training.progress import Progress
 from coad.modes import saving
-from coad.modes.catalogue import ModeTable
-from coad.modes.cataloguing import FitResult
+from coad.modes.catalogue import ModeTable, Role
 from coad.modes.checks import checked_modes, reject_unique, warn_of_columns, warn_of_copies
-from coad.modes.consensus import DISAGREE, pair_evidence
-from coad.modes.coordinates import MappedRows
-from coad.modes.plan import split_groups
-from coad.modes.residuals import ResidualModel, add_residual_kinds
-from coad.modes.roles import Role
-from coad.modes.selection import fit_best_transform
-from coad.modes.training import responsibilities
-from coad.modes.transforms import NO_TRANSFORMS, Transforms, apply_transforms
+from coad.modes.consensus import mode_of_rows, pair_evidence
+from coad.modes.coordinates import Arrays, Front
+from coad.modes.deviations import Deviations
+from coad.modes.fitting import fit_modes
+from coad.modes.layer import Layer
+from coad.modes.transforms import Transforms
 
 __all__ = ["CoincidenceModes"]
 
@@ -56,17 +52,17 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_modes : int, optional
-        Modes to start with, more than needed (default 40, fewer for less than 800 rows); modes without coincidence
-        are dropped, and duplicates merged.
+        Outputs of each network, more than there are modes (default 40, fewer for less than 1,600 rows).
     max_rare : float
-        The largest size of a rare mode, as a fraction of the rows.
+        Modes of at most this fraction of the rows are called rare if they are odd in both inputs (:mod:`coad.core.oddness`),
+        until :meth:`set_role` says otherwise.
     smallest : float
         The smallest mode wanted, as a fraction of the rows; a batch must hold some rows of it.
     net : None, "mnist", "milling", "rf", NetSpec or a pair of NetSpec
         None chooses by shape: rows become features, windows (n, channels, points) go to convolutions only if window
-        features show no clear modes, and images of more than 256 values always do. See :mod:`coad.modes.transforms`.
+        features show no coincidence, and images of more than 256 values always do. See :mod:`coad.modes.transforms`.
     n_starts : int
-        Ensemble members (pairs of networks), each trained without another part of the rows.
+        Ensemble members (pairs of networks) for each of five folds of the rows, which they are trained without.
     steps, batch_size, micro_batch : int, optional
         Training steps on the table, rows per batch, and rows per micro-batch (less memory, same gradient).
     lr : float
@@ -88,13 +84,12 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         The modes, rare ones first; see :class:`~coad.modes.catalogue.Mode`.
     labels_ : array of int
         The mode of each row of the fit, -1 where the inputs disagree.
+    held_out_confidences_ : pair of arrays
+        a and b of the rows of the fit, each (n, modes), by members that did not see the row; empty after loading.
     p_value_ : float
         Permutation p-value of the coincidence in the whole table.
     reason_ : str
         Why there are no modes, if there are none.
-    held_out_confidences_ : pair of arrays, or None
-        (n, modes) each: the confidence of s and of q in each mode for the rows of the fit, by networks that were not
-        trained on the row. Kinds of deviation within regimes have none. Not saved.
 
     >>> rng = np.random.default_rng(0)
     >>> kind = rng.permutation(np.repeat([0, 1, 2], [500, 400, 40]))
@@ -109,8 +104,6 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
     names_q_: tuple[str, ...] | None = None
     #: How the command line reads files for this model (the text of ``layout.json``), if it was made there.
     layout_: str | None = None
-    #: What is done with rows before they are scaled; see :mod:`coad.modes.transforms`.
-    transforms_: Transforms = NO_TRANSFORMS
     #: Shared regimes are what a catalogue lists, so no warning is given for them.
     expects_regimes = True
 
@@ -165,11 +158,9 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         context : array, optional
             A known regime of each row: inputs are scaled, and coincidence is measured, within it.
         group : array, optional
-            Run or batch of each row; rows that share it are held out together. Where neighbouring rows are alike,
-            groups that follow each other are too, because they may be pieces of one slow series; if such groups take
-            turns, stretches of time are held out instead, with a warning.
+            Run or batch of each row; rows that share it are held out together.
         time : array, optional
-            Time of each row; a small mode that occurs in few stretches of time is called rare.
+            Time of each row: stretches of time are held out, and the test against slow drift is in its order.
 
         Returns
         -------
@@ -189,21 +180,28 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         warn_of_copies(rows_s, rows_q)
         self.random_state_ = seed_of(self.random_state)
         rng = np.random.default_rng(self.random_state_)
-        group, memory = split_groups(self, rows_s, rows_q, labels, group, time)
         self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
         self.contexts_ = None if labels is None else np.unique(labels).tolist()
-        self.residuals_: ResidualModel | None
-        with Progress("looking for modes", verbose=self.verbose):
-            found, self.transforms_, data, task = fit_best_transform(
-                self, rows_s, rows_q, labels, modes, group, time, memory, rng
-            )
-            found, self.residuals_ = add_residual_kinds(task, found, data, rng)
-        self.coordinates_ = data.coordinates
-        self._take(found, data)
-        columns = self.names_s_, self.names_q_
-        for name, steps, one, known in zip("sq", self.transforms_, self.coordinates_, columns, strict=True):
+        found = fit_modes(self, (rows_s, rows_q), labels, modes, group, time, rng)
+        self.front_: Front = found.front
+        self.layer_: Layer | None = found.layer
+        self.deviations_: Deviations | None = found.deviations
+        self.modes_: ModeTable = found.table
+        self.sizes_: FloatArray = found.sizes
+        self.labels_: IntArray = found.labels
+        self.held_out_confidences_: tuple[FloatArray, FloatArray] = found.held
+        self.p_value_: float = found.p_value
+        self.reason_: str = found.reason
+        for name, steps, scaler, rows, known in zip(
+            "sq",
+            self.front_.transforms,
+            self.front_.scalers,
+            (rows_s, rows_q),
+            (self.names_s_, self.names_q_),
+            strict=True,
+        ):
             if not steps:  # transformed rows have columns of their own
-                warn_of_outliers(one.scaler, rows_s if name == "s" else rows_q, name, known)
+                warn_of_outliers(scaler, rows, name, known)
         if not self.modes_:
             warnings.warn(
                 f"no coincident modes: {self.reason_}; every row gets mode -1 and nothing is flagged",
@@ -212,17 +210,10 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
             )
         return self
 
-    def _take(self, found: FitResult, data: MappedRows) -> None:
-        self.duo_: Duo | None = found.duo
-        self.blueprints_ = found.blueprints
-        self.modes_: ModeTable = found.table
-        self.sizes_: FloatArray = found.sizes
-        self.p_value_: float = found.p_value
-        self.reason_: str = found.reason
-        self.held_out_confidences_: tuple[FloatArray, FloatArray] | None = found.held
-        # The table counts the rows that predict_mode tells.
-        self.labels_: IntArray = self._mode(self._evidence(*self._votes(data)))
-        self.modes_ = self.modes_.recounted(self.labels_)
+    @property
+    def transforms_(self) -> Transforms:
+        """What is done with rows before they are scaled, as fitted on all rows."""
+        return self.front_.transforms
 
     def predict(self, s: Any, q: Any = None, context: Any = None) -> BoolArray:
         """True for rows of a rare mode, (n,)."""
@@ -230,7 +221,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
 
     def predict_mode(self, s: Any, q: Any = None, context: Any = None) -> IntArray:
         """The mode of each row, (n,); -1 where the inputs disagree, or if there are no modes."""
-        return self._mode(self.evidence(s, q, context))
+        return mode_of_rows(self.evidence(s, q, context))
 
     def score_samples(self, s: Any, q: Any = None, context: Any = None) -> FloatArray:
         """The anomaly score of each row, (n,): its probability of a rare mode, 0 to 1."""
@@ -322,19 +313,17 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
 
     def _evidence(self, a: FloatArray, b: FloatArray) -> FloatArray:
         listed = np.isin(np.arange(a.shape[1]), [mode.mode for mode in self.modes_])
-        evidence = np.asarray(np.where(listed, pair_evidence(a, b, self.sizes_)[0], 0.0))
-        return evidence if self.residuals_ is None else self.residuals_.weigh(evidence, a, b)
+        return np.where(listed, pair_evidence(a, b, self.sizes_), 0.0)
 
     def mode_confidences(self, s: Any, q: Any = None, context: Any = None) -> tuple[FloatArray, FloatArray]:
         """a and b, each (n, modes): the confidence of s, and of q, in each mode; columns by mode number."""
         self._check_fitted()
-        return self._votes(self._mapped(s, q, context))
-
-    def _votes(self, data: MappedRows) -> tuple[FloatArray, FloatArray]:
-        if self.duo_ is None:
-            return np.zeros((len(data), 0)), np.zeros((len(data), 0))
-        a, b = (votes.mean(0).astype(np.float64) for votes in responsibilities(self.duo_, data))
-        return (a, b) if self.residuals_ is None else self.residuals_.add_kinds(data, a, b)
+        arrays, labels = self._checked(s, q, context)
+        if self.layer_ is None:
+            return np.zeros((len(arrays[0]), 0)), np.zeros((len(arrays[0]), 0))
+        groups = self.layer_.groups(arrays, labels)
+        modes = self.layer_.pooled(groups)
+        return modes if self.deviations_ is None else self.deviations_.add(arrays, groups, modes)
 
     def confidences(self, s: Any, q: Any = None, context: Any = None) -> tuple[FloatArray, FloatArray]:
         """p_s and p_q, each (n,): the confidence of each input by itself in a rare mode."""
@@ -347,7 +336,7 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         rare = [mode.mode for mode in self.modes_.rare]
         p_s, p_q = (np.clip(votes[:, rare].sum(1), 0.0, 1.0) for votes in (a, b))
         score = np.asarray(evidence[:, rare].sum(1) / np.maximum(evidence.sum(1), 1.0))
-        mode = self._mode(evidence)
+        mode = mode_of_rows(evidence)
         return RowScores(p_s, p_q, score, np.isin(mode, rare), mode)
 
     @property
@@ -378,21 +367,13 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         """The inverse of :meth:`to_facts`."""
         return saving.restore_modes(cls(), facts, tensors, nets)
 
-    def _mode(self, evidence: FloatArray) -> IntArray:
-        if evidence.shape[1] == 0:
-            return np.full(len(evidence), -1)
-        agree = evidence.sum(1) >= DISAGREE  # False for NaN
-        return np.asarray(np.where(agree, evidence.argmax(1), -1), dtype=np.int64)
-
-    def _mapped(self, s: Any, q: Any, context: Any) -> MappedRows:
+    def _checked(self, s: Any, q: Any, context: Any) -> tuple[Arrays, NDArray[Any] | None]:
         s, q, context, _, _ = unpacked(s, q, context, None, None)
-        rows_s, rows_q = as_fitted(self, s, q)
-        labels = as_context(context, len(rows_s))
-        if self.contexts_ is None:
-            labels = None
+        arrays = as_fitted(self, s, q)
+        labels = None if self.contexts_ is None else as_context(context, len(arrays[0]))
         check_kind_of_context(labels, self.contexts_)
         warn_of_unseen_contexts(labels, self.contexts_)
-        return MappedRows(apply_transforms(self.transforms_, rows_s, rows_q), self.coordinates_, labels)
+        return arrays, labels
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "modes_"):

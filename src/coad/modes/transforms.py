@@ -1,13 +1,13 @@
 """Transforms of the rows before they are scaled.
 
 Rows stay as they are, or windows become window features, columns that span decades their logarithm, and codes one-hot
-columns. :mod:`coad.modes.selection` chooses on held-out rows.
+columns. :mod:`coad.modes.selection` chooses by information on held-out rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,19 +19,18 @@ from coad.modes.window_features import WindowFeatures
 
 __all__ = [
     "NO_TRANSFORMS",
-    "Arrays",
     "InputTransform",
-    "Transformed",
+    "Steps",
     "Transforms",
-    "apply_transforms",
-    "candidate_transforms",
+    "apply_steps",
+    "candidate_steps",
     "describe_transforms",
+    "fit_steps",
     "transforms_from_list",
     "transforms_to_list",
 ]
 
 Array32 = NDArray[np.float32]
-Arrays = tuple[Array32, Array32]
 
 
 class _NoSettings:
@@ -69,49 +68,48 @@ class Signal(_NoSettings):
         return rows[:, None, :]
 
 
-#: The steps for one input, in order; those for both inputs; and these with the arrays that they give.
+#: The fitted steps for one input, in order; those for both inputs; and the names of the steps for each.
 InputTransform = tuple[WindowFeatures | Pixels | Signal | LogColumns | OneHotColumns, ...]
 Transforms = tuple[InputTransform, InputTransform]
-Transformed = tuple[Transforms, Arrays]
+Steps = tuple[tuple[str, ...], tuple[str, ...]]
 
 NO_TRANSFORMS: Transforms = ((), ())
-#: Images with more values than this go to convolutions.
+#: Images with more values than this go to convolutions: as many hidden units as pixels would learn them by heart.
 _SMALL_IMAGE = 256
-#: Flat rows may be signals if they have so many columns, and if the median correlation of neighbouring columns is this.
-_MIN_POINTS, _SMOOTH = 64, 0.5
+#: Flat rows may be signals if they have this many columns and neighbouring ones are mostly correlated (above 0.5).
+_MIN_POINTS = 64
 #: Rows that this correlation is estimated from.
 _SAMPLE = 5_000
 
 
-def candidate_transforms(s: Array32, q: Array32, net: Any) -> list[list[Transformed]]:
-    """Lists of transforms to choose from, with their results; a list is used only if the one before shows no clear modes.
+def candidate_steps(s: Array32, q: Array32, net: Any) -> list[list[Steps]]:
+    """Lists of steps to choose from, the simplest first; a list is used only if nothing coincides with the one before.
 
-    Each list starts with the simplest. If the user gave a ``net``, or for images that are not small, rows stay as they are.
+    If the user gave a ``net``, or for images that are not small, rows stay as they are.
     """
-    as_they_are: Transformed = NO_TRANSFORMS, (s, q)
+    as_they_are: Steps = ((), ())
     if net is not None or any(x.ndim > 3 and math.prod(x.shape[1:]) > _SMALL_IMAGE for x in (s, q)):
         return [[as_they_are]]
-    ways_s, ways_q = _input_transforms(s), _input_transforms(q)
-    transforms = [
-        (ways_s[min(i, len(ways_s) - 1)], ways_q[min(i, len(ways_q) - 1)])
-        for i in range(max(len(ways_s), len(ways_q)))
+    ways = [_flat_steps(s), _flat_steps(q)]
+    pairs: list[Steps] = [
+        (ways[0][min(i, len(ways[0]) - 1)], ways[1][min(i, len(ways[1]) - 1)])
+        for i in range(max(map(len, ways)))
     ]
-    flat = [(one, apply_transforms(one, s, q)) for one in transforms]
-    flat = _with_step(OneHotColumns.fit, _with_step(LogColumns.fit, flat))
-    return [flat] if transforms[0] == NO_TRANSFORMS else [flat, [as_they_are]]
+    for name in ("logs", "codes"):
+        pairs += [((*one, name), (*other, name)) for one, other in pairs]
+    flat = all(x.ndim == 2 for x in (s, q))
+    return [pairs] if flat else [pairs, [as_they_are]]
 
 
-def _input_transforms(rows: Array32) -> list[InputTransform]:
+def _flat_steps(rows: Array32) -> list[tuple[str, ...]]:
     """The ways to make flat rows of one input, the simplest first."""
     if rows.ndim == 3:
-        features = WindowFeatures.fit(rows)
-        return [(features.with_shape(False),), (features.with_shape(True),)]
+        return [("windows",), ("windows with shape",)]
     if rows.ndim > 3:
-        return [(Pixels(),)]
+        return [("pixels",)]
     if rows.shape[1] < _MIN_POINTS or not _smooth(rows):
         return [()]
-    signal = Signal()
-    return [(), (signal, WindowFeatures.fit(signal(rows)))]
+    return [(), ("signal", "windows")]
 
 
 def _smooth(rows: Array32) -> bool:
@@ -120,17 +118,36 @@ def _smooth(rows: Array32) -> bool:
     centred = some - some.mean(axis=0)
     width = np.sqrt(np.square(centred).mean(axis=0))
     correlation = (centred[:, 1:] * centred[:, :-1]).mean(axis=0) / np.maximum(width[1:] * width[:-1], 1e-300)
-    return bool(np.median(correlation) >= _SMOOTH)
+    return bool(np.median(correlation) >= 0.5)
 
 
-def apply_transforms(transforms: Transforms, s: Array32, q: Array32) -> Arrays:
-    """Both inputs after their steps."""
-    found = []
-    for steps, rows in zip(transforms, (s, q), strict=True):
-        for step in steps:
+def fit_steps(names: Sequence[str], rows: Array32) -> InputTransform:
+    """The named steps fitted on these rows; logarithms and codes are left out where no column calls for them.
+
+    >>> x = np.random.default_rng(0).normal(size=(50, 1, 32)).astype(np.float32)
+    >>> [type(step).__name__ for step in fit_steps(("windows", "codes"), x)]
+    ['WindowFeatures']
+    """
+    fitted: list[Any] = []
+    for name in names:
+        step: Any
+        if name.startswith("windows"):
+            step = WindowFeatures.fit(rows).with_shape(name.endswith("shape"))
+        elif name in ("pixels", "signal"):
+            step = Pixels() if name == "pixels" else Signal()
+        else:
+            step = LogColumns.fit(rows) if name == "logs" else OneHotColumns.fit(rows)
+        if step is not None:
+            fitted.append(step)
             rows = step(rows)
-        found.append(rows)
-    return found[0], found[1]
+    return tuple(fitted)
+
+
+def apply_steps(steps: InputTransform, rows: Array32) -> Array32:
+    """Rows of one input after its steps."""
+    for step in steps:
+        rows = step(rows)
+    return rows
 
 
 def describe_transforms(transforms: Transforms) -> str:
@@ -163,20 +180,3 @@ def transforms_from_list(data: Sequence[Sequence[dict[str, Any]]]) -> Transforms
     }
     own = [tuple(kinds[step["kind"]].from_dict(step) for step in steps) for steps in data]
     return own[0], own[1]
-
-
-def _with_step(
-    fit: Callable[[Array32], LogColumns | OneHotColumns | None], candidates: list[Transformed]
-) -> list[Transformed]:
-    """These transforms, followed by the same with one step more, where some column may gain from it."""
-    more: list[Transformed] = []
-    for transforms, arrays in candidates:
-        steps = [fit(x) for x in arrays]
-        if any(step is not None for step in steps):
-            own = [
-                before if step is None else (*before, step)
-                for before, step in zip(transforms, steps, strict=True)
-            ]
-            shown = [x if step is None else step(x) for step, x in zip(steps, arrays, strict=True)]
-            more.append(((own[0], own[1]), (shown[0], shown[1])))
-    return candidates + more
