@@ -9,6 +9,8 @@ size. Its sum over k is the likelihood ratio of the pair against a random pairin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
@@ -36,18 +38,20 @@ MIN_ROWS = 5
 #: rows, confidences of 0.99 and 0.96 already give 0.99.
 _DISAGREE = 0.5
 
+#: The outputs of each member for all rows, (n, K).
+Votes = Sequence[FloatArray] | FloatArray
 
-def group_rows(
-    a: FloatArray, b: FloatArray, rng: np.random.Generator, together: float = _TOGETHER
-) -> IntArray:
-    """The group of each row by average linkage of the co-association; ``a`` and ``b`` are (members, n, K).
+
+def group_rows(a: Votes, b: Votes, rng: np.random.Generator, together: float = _TOGETHER) -> IntArray:
+    """The group of each row by average linkage of the co-association; ``a`` and ``b`` are (n, K) for each member.
 
     Groups are joined if the members put their rows ``together`` in more than that share of the cases. Rows in no group,
     because the members disagree on them, are the last group together.
     """
-    n = a.shape[1]
+    n = len(a[0])
     some = np.sort(rng.permutation(n)[:_COASSOCIATED])
-    distance = np.maximum(1.0 - coassociation(a[:, some], b[:, some]), 0.0).astype(np.float64)
+    sampled = coassociation([own[some] for own in a], [own[some] for own in b])
+    distance = np.maximum(1.0 - sampled, 0.0).astype(np.float64)
     np.fill_diagonal(distance, 0.0)
     tree = linkage(squareform(distance, checks=False), "average")
     found = fcluster(tree, 1.0 - together, "distance") - 1
@@ -63,9 +67,9 @@ def group_rows(
     return np.where(labels < 0, len(large), labels)
 
 
-def coassociation(a: FloatArray, b: FloatArray) -> FloatArray:
+def coassociation(a: Votes, b: Votes) -> FloatArray:
     """Co-association of rows in both inputs, (n, n): the geometric mean of their cosine similarities in s and in q,
-    each averaged over members; ``a`` and ``b`` are (members, n, K).
+    each averaged over members; ``a`` and ``b`` are (n, K) for each member.
 
     >>> one = np.eye(2)[[0, 0, 1]][None]
     >>> coassociation(one, np.eye(2)[[0, 1, 1]][None]).round(1).tolist()
@@ -73,14 +77,12 @@ def coassociation(a: FloatArray, b: FloatArray) -> FloatArray:
     """
     both = []
     for votes in (a, b):
-        side_by_side = np.concatenate(list(_unit(votes)), axis=1)
+        side_by_side = np.concatenate([_unit(own) for own in votes], axis=1)
         both.append(side_by_side @ side_by_side.T / len(votes))
     return np.asarray(np.sqrt(both[0] * both[1]))
 
 
-def _group_similarity(
-    a: FloatArray, b: FloatArray, some: IntArray, labels: IntArray, rest: IntArray
-) -> FloatArray:
+def _group_similarity(a: Votes, b: Votes, some: IntArray, labels: IntArray, rest: IntArray) -> FloatArray:
     """The mean co-association of the ``rest`` of the rows with the groups of ``some``, (rest, groups)."""
     member = np.eye(int(labels.max()) + 1, dtype=np.float32)[np.maximum(labels, 0)] * (labels >= 0)[:, None]
     member /= member.sum(0)

@@ -28,8 +28,10 @@ from coad.learned.training.inputs import (
     names_of,
     reject_constant,
     warn_of_outliers,
+    warn_of_repeated_readings,
     warn_of_unseen_contexts,
 )
+from coad.learned.training.split import new_rows
 from coad.modes import saving
 from coad.modes.catalogue import ModeTable, Role
 from coad.modes.checks import checked_modes, reject_unique, warn_of_columns, warn_of_copies
@@ -171,7 +173,10 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         s, q, context, group, time = unpacked(s, q, context, group, time)
         rows_s, rows_q = as_pair(s, q, least=100)
         n = len(rows_s)
-        modes = checked_modes(self, n)
+        new = new_rows(rows_s, rows_q)
+        if new is not None:
+            warn_of_repeated_readings(new, "each reading counts once", least=100)
+        modes = checked_modes(self, n if new is None else int(new.sum()))
         time, group, labels = as_times(time, n), as_groups(group, n), as_context(context, n)
         reject_unique(labels)
         for name, rows, known in (("s", rows_s, self.names_s_), ("q", rows_q, self.names_q_)):
@@ -182,7 +187,11 @@ class CoincidenceModes(BaseEstimator):  # type: ignore[misc]
         rng = np.random.default_rng(self.random_state_)
         self.shape_s_, self.shape_q_ = rows_s.shape[1:], rows_q.shape[1:]
         self.contexts_ = None if labels is None else np.unique(labels).tolist()
-        found = fit_modes(self, (rows_s, rows_q), labels, modes, group, time, rng)
+        if new is None:
+            found = fit_modes(self, (rows_s, rows_q), labels, modes, group, time, rng)
+        else:
+            labels, group, time = (None if x is None else x[new] for x in (labels, group, time))
+            found = fit_modes(self, (rows_s[new], rows_q[new]), labels, modes, group, time, rng).repeated(new)
         self.front_: Front = found.front
         self.layer_: Layer | None = found.layer
         self.deviations_: Deviations | None = found.deviations

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coad._typing import FloatArray, IntArray
+from coad._typing import BoolArray, FloatArray, IntArray
 from coad.core.oddness import ODD, Oddness
 from coad.core.validation import LEVEL
 from coad.learned.training.progress import Progress
@@ -51,6 +51,22 @@ class FitResult:
     held: Two
     p_value: float
     reason: str = ""
+
+    def repeated(self, new: BoolArray) -> FitResult:
+        """The result for all rows, from one for the ``new`` readings only: repeats are like the reading before."""
+        reading, first = np.cumsum(new) - 1, np.flatnonzero(new)
+        labels = self.labels[reading]
+        table = ModeTable(
+            replace(
+                mode,
+                rows=int((labels == mode.mode).sum()),
+                size=float((labels == mode.mode).mean()),
+                exemplars=tuple(int(first[row]) for row in mode.exemplars),
+            )
+            for mode in self.table
+        )
+        held = self.held[0][reading], self.held[1][reading]
+        return replace(self, table=table, labels=labels, held=held)
 
 
 def fit_modes(

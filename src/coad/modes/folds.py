@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 
 from coad._typing import IntArray
 from coad.exceptions import CoadWarning, InputError
-from coad.learned.training.inputs import warn_of_repeated_readings
 from coad.learned.training.split import (
     correlation_length,
     in_time_order,
     join_groups,
-    new_rows,
     take_turns,
     widened,
 )
@@ -53,9 +51,6 @@ def make_folds(
     """
     n, memory, group = len(arrays[0]), 0, given
     order = in_time_order(np.arange(n), time)
-    if given is None and (new := new_rows(*arrays)) is not None:
-        warn_of_repeated_readings(new, "the rows of one reading are kept in one split", least=100)
-        group = np.cumsum(new, dtype=np.int64)
     if ordered:
         strata = None if labels is None else np.unique(labels, return_inverse=True)[1]
         memory = correlation_length(*arrays, order, strata)

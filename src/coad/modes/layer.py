@@ -139,10 +139,12 @@ def distil(
 ) -> tuple[Layer, Two, Two]:
     """The modes of an ensemble, and the confidences in each *group* by held-out pairs and by all, each (n, groups).
 
-    ``codes`` are the strata within which coincidence is tested.
+    ``codes`` are the strata within which coincidence is tested. The votes of the ensemble are changed in place, because
+    they are the largest arrays of a fit.
     """
-    merged = [_merged(a, b, folds.fold == number) for number, (a, b) in enumerate(ensemble.votes)]
-    a, b = (np.concatenate([own[side] for own in merged]) for side in (0, 1))
+    for number, votes in enumerate(ensemble.votes):
+        _merge_outputs(*votes, folds.fold == number)
+    a, b = ([member for own in ensemble.votes for member in own[side]] for side in (0, 1))
     target = consensus.group_rows(a, b, rng)
     k = int(target.max()) + 1
     seed = int(rng.integers(2**30))
@@ -179,17 +181,26 @@ def distil(
     )
     cast = [(x.argmax(1), y.argmax(1)) for x, y in zip(a, b, strict=True)]
     stability = np.array([consensus.stability_of(label == one, cast) for one in range(len(layer))])
-    return replace(layer, sizes=sizes, p_values=p_values, stability=stability), held, both
+    order = np.argsort(p_values, kind="stable")  # significant modes have the first numbers
+    return (
+        replace(
+            layer,
+            mode=np.argsort(order)[mode],
+            sizes=sizes[order],
+            p_values=p_values[order],
+            stability=stability[order],
+        ),
+        held,
+        both,
+    )
 
 
-def _merged(a: FloatArray, b: FloatArray, held: BoolArray) -> Two:
-    """The outputs of members after merging those that the votes on their ``held`` rows do not tell apart."""
-    a, b = a.copy(), b.copy()
+def _merge_outputs(a: FloatArray, b: FloatArray, held: BoolArray) -> None:
+    """Merge, in place, the outputs of members that the votes on their ``held`` rows do not tell apart."""
     for one, other in zip(a, b, strict=True):
         mode = merge_modes(one[held].argmax(1), other[held].argmax(1), one.shape[1])
         pooling = np.eye(one.shape[1], dtype=one.dtype)[mode]
         one[:], other[:] = one @ pooling, other @ pooling
-    return a, b
 
 
 def _for_each_fold(one: Callable[[int], Any], folds: int, *, flat: bool) -> list[Any]:

@@ -74,13 +74,13 @@ def collect(config: StreamConfig, stop: threading.Event | None = None) -> Store:
         while not stop.is_set():
             messages = consumer.consume(_MESSAGES, _WAIT)
             kept, step = True, Step()
-            for message in messages:
-                if message.error():
-                    if message.error().fatal():
-                        raise failed(config, kafka.KafkaException(message.error()))
+            for record in messages:
+                if record.error():
+                    if record.error().fatal():
+                        raise failed(config, kafka.KafkaException(record.error()))
                     continue
-                position[str(message.partition())] = message.offset() + 1
-                step = _taken(merge, message)
+                position[str(record.partition())] = record.offset() + 1
+                step = _taken(merge, record)
                 # A step by itself: alarms end between events, which they could not if a minute were one step.
                 kept = bool(step)
                 if kept:
@@ -107,15 +107,15 @@ def collect(config: StreamConfig, stop: threading.Event | None = None) -> Store:
     return store
 
 
-def _taken(merge: Merge, message: Any) -> Step:
+def _taken(merge: Merge, record: Any) -> Step:
     try:
-        result = json.loads(message.value())
+        result = json.loads(record.value())
         if result["coad"] != 1:
             raise ValueError(f"it has format {result['coad']}, and this coad reads 1")
         return merge.add(result)
     except (ValueError, TypeError, KeyError) as error:
         _LOG.warning(
-            "result at partition %d, offset %d is left out: %s", message.partition(), message.offset(), error
+            "result at partition %d, offset %d is left out: %s", record.partition(), record.offset(), error
         )
         merge.own["malformed results"] += 1
         return Step()
