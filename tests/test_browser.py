@@ -472,9 +472,7 @@ def test_keys_decide_about_findings_and_saved_decisions_survive_a_reload(
     page.reload()
     ready(page)
     until(page, "window.coad.findings > 0")
-    assert page.inner_text("#n-findings") == f"{then} of {len(model)}", (
-        "a reload keeps what was chosen"
-    )
+    assert page.inner_text("#n-findings") == f"{then} of {len(model)}", "a reload keeps what was chosen"
     picture(page, "findings-1280-light")
     page.click("#save-decisions")
     until(page, "document.getElementById('decided-said').textContent.startsWith('saved in model')")
