@@ -168,3 +168,15 @@ def correlated_noise(n, rho, seed, freedom=None):
         scale = np.sqrt(rng.chisquare(freedom, n) / freedom)
         return s / scale, q / scale
     return s, q
+
+
+def assert_counts_what_score_tells(det, s, q):
+    """The catalogue counts the rows that scoring the rows of the fit puts in each mode."""
+    told = det.predict_mode(s, q)
+    np.testing.assert_array_equal(det.labels_, told)
+    assert {mode.mode: mode.rows for mode in det.modes_} == {
+        mode.mode: int((told == mode.mode).sum()) for mode in det.modes_
+    }
+    np.testing.assert_allclose(det.alpha_, det.predict(s, q).mean())
+    for mode in det.modes_:
+        assert (told[list(mode.exemplars)] == mode.mode).all()

@@ -10,7 +10,7 @@ import naive_modes
 import numpy as np
 import pytest
 import torch
-from makers import rows_around_axes
+from makers import assert_counts_what_score_tells, rows_around_axes
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import cross_validate
@@ -116,15 +116,7 @@ def test_held_out_confidences_are_those_of_networks_that_did_not_see_the_row(fit
 
 
 def test_the_table_counts_the_rows_that_score_tells(fitted_modes):
-    det, s, q, _ = fitted_modes
-    told = det.predict_mode(s, q)
-    np.testing.assert_array_equal(det.labels_, told)
-    assert {mode.mode: mode.rows for mode in det.modes_} == {
-        mode.mode: int((told == mode.mode).sum()) for mode in det.modes_
-    }
-    assert det.alpha_ == pytest.approx(det.predict(s, q).mean())
-    for mode in det.modes_:
-        assert (told[list(mode.exemplars)] == mode.mode).all()
+    assert_counts_what_score_tells(*fitted_modes[:3])
 
 
 def test_a_mode_is_rare_up_to_the_size_that_is_asked_for(fitted_modes):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from makers import assert_counts_what_score_tells
 
 import coad
 from coad import CoincidenceModes
@@ -67,15 +68,7 @@ def test_a_shift_that_occurs_in_every_regime_is_found_as_kinds(shifted, monkeypa
 
 @pytest.mark.slow
 def test_the_table_counts_the_rows_that_score_tells(shifted):
-    det, s, q = shifted[:3]
-    told = det.predict_mode(s, q)
-    np.testing.assert_array_equal(det.labels_, told)
-    assert {mode.mode: mode.rows for mode in det.modes_} == {
-        mode.mode: int((told == mode.mode).sum()) for mode in det.modes_
-    }
-    assert det.alpha_ == pytest.approx(det.predict(s, q).mean())
-    for mode in det.modes_:
-        assert (told[list(mode.exemplars)] == mode.mode).all()
+    assert_counts_what_score_tells(*shifted[:3])
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from makers import rows_around_centres
+from makers import assert_counts_what_score_tells, rows_around_centres
 
 pytest.importorskip("torch")
 
@@ -80,6 +80,7 @@ def test_kinds_are_found_in_repeated_readings():
         modes = CoincidenceModes(random_state=0).fit(s, q)
     assert "89% of the rows repeat" in str(said[0].message)
     assert f1(rare, modes.predict(s, q)) > 0.9
+    assert_counts_what_score_tells(modes, s, q)
 
 
 @pytest.mark.parametrize("model", [CoAD(), CoincidenceModes()])

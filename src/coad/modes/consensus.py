@@ -1,7 +1,7 @@
 """From the outputs of an ensemble to one labelling of the rows.
 
-Rows that the members put into the same output *in both inputs* are grouped (co-association; Fred and Jain, 2005), and each
-output of each member votes for the groups of its rows.
+Rows that the members put into the same output *in both inputs* are grouped (co-association; Fred and Jain, 2005).
+:mod:`coad.modes.layer` trains networks on these groups.
 
 The evidence of a pair for mode k is ``a_k b_k / π_k``, where a and b are the confidences of s and q and π_k is the mode's
 size. Its sum over k is the likelihood ratio of the pair against a random pairing.
